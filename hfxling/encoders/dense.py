@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
+from hfxling.progress import shown
 
 from .frozen import WordStates
 from .identity import identity
@@ -126,7 +126,7 @@ class SentenceEncoder(LoadedEncoder):
             prompt=prompt,
             batch_size=self.batch_size,
             task=route,
-            show_progress_bar=sys.stderr.isatty() if progress is None else progress,
+            show_progress_bar=shown() if progress is None else progress,
         )
         return vectors.astype(np.float32, copy=False)
 

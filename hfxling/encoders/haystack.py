@@ -124,10 +124,8 @@ class Haystack:
             for side, role in zip(self.sides, ROLES):
                 vectors.append([self.encoder.encode(side.texts, None, role)])
             return vectors
-        if self.candidates:
-            return [[self._dense("static", 0)], [self._dense("static", 1)]]
-        if self.sparse is None:
-            return [[self._dense("model", 0)], [self._dense("model", 1)]]
+        if self.candidates or self.sparse is None:
+            return self._dense_parts("static" if self.candidates else "model")
         whole = [self._all_parts(0), self._all_parts(1)]
         if not self.terms:
             return whole
@@ -138,7 +136,10 @@ class Haystack:
         """As `vectors`, of the dense model where it proposes candidates beside them; None where it does not."""
         if not self.candidates or self.dense is None:
             return None
-        return [[self._dense("model", 0)], [self._dense("model", 1)]]
+        return self._dense_parts("model")
+
+    def _dense_parts(self, kind: str) -> list[list]:
+        return [[self._dense(kind, 0)], [self._dense(kind, 1)]]
 
     def rescored(
         self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None

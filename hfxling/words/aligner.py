@@ -199,8 +199,6 @@ def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
     A segment belongs to the unit that it starts in, and to every other that starts inside it.
     """
     table = np.zeros((len(units), len(segments)), np.float32)
-    if not units:
-        return table
     starts = [unit.start for unit in units]
     for column, segment in enumerate(segments):
         first = max(0, bisect_right(starts, segment.start) - 1)

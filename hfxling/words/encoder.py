@@ -162,7 +162,7 @@ class WordEncoder:
             return_offsets_mapping=True,
             return_attention_mask=False,
         )
-        self._check_known(encoded["input_ids"], len(lines))
+        self._check_known(encoded["input_ids"])
         line_of = encoded["overflow_to_sample_mapping"]
         windows_of: dict[int, list[int]] = {}
         for window, line in enumerate(line_of):
@@ -182,11 +182,10 @@ class WordEncoder:
                     is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)
                     yield line, places[is_text], vectors[is_text]
 
-    def _check_known(self, ids: Sequence[Sequence[int]], lines: int) -> None:
-        unknown = self.tokenizer.unk_token_id
-        pieces = sum(map(len, ids))
-        share = sum(list(row).count(unknown) for row in ids) / max(1, pieces)
-        if unknown is not None and lines and share > _MOST_UNKNOWN:
+    def _check_known(self, ids: Sequence[Sequence[int]]) -> None:
+        unknown = self.tokenizer.unk_token_id  # None for a tokenizer that knows all
+        share = sum(row.count(unknown) for row in ids) / max(1, sum(map(len, ids)))
+        if share > _MOST_UNKNOWN:
             raise ValueError(
                 f"{self.name} does not know the script of this text: {share:.0%} of its pieces are unknown; "
                 "give another model, or none for links learnt from the text."
