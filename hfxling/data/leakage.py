@@ -27,7 +27,7 @@ THRESHOLD = 0.65
 # word apart, "Where is my bag?" and "Where is my key?"), so there the other side must match the same test pair too.
 LONG_EXACT = 8
 LONG_NEAR = 20
-_CELLS = 20_000_000  # training rows times test lines compared at a time: some 200 MB
+_CELLS = 20_000_000  # training rows times test lines compared at a time: some 300 MB
 _DOUBLE = ((0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0x20000, 0x323AF))
 _GRAM_BITS = 43  # a trigram is hashed to so many bits, which leaves 20 for the row inside a chunk
 
