@@ -47,7 +47,7 @@ from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.confidence import expected_calibration_error
 from hfxling.words.encoder import WordEncoder
 from hfxling.words.joint import JointAligner
-from hfxling.words.probability import WEIGHTS, fit_probability, link_evidence
+from hfxling.words.probability import WEIGHTS, link_evidence
 from hfxling.words.sources import open_aligner
 
 DEV = ("en-it", "en-ru", "en-nl", "en-bg", "en-es", "en-et", "en-pt")
@@ -443,6 +443,16 @@ def fit(data: str, encoder: WordEncoder) -> dict:
         fitted[kind] = fit_probability(features, is_right)
     WEIGHTS.write_text(json.dumps(fitted, indent=1) + "\n", encoding="utf-8")
     return fitted
+
+
+def fit_probability(evidence: np.ndarray, is_right: np.ndarray) -> dict[str, list[float] | float]:
+    """Weights and bias of (L, F) evidence of links and whether they are right, as `probability.json` keeps them."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, scale = evidence.mean(0), np.maximum(evidence.std(0), 1e-9)
+    fitted = LogisticRegression(max_iter=2000).fit((evidence - mean) / scale, is_right)
+    weight = fitted.coef_[0] / scale
+    return {"weight": weight.round(5).tolist(), "bias": round(float(fitted.intercept_[0] - mean @ weight), 5)}
 
 
 def development_text(data: str, name: str) -> tuple[list[AlignedPair], list[str], list[str]]:

@@ -30,7 +30,7 @@ import torch
 from harness import machine, parser, peak_mib, report, timed
 
 from hfxling.console import run as run_recipe
-from hfxling.sentences import both_ways
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.neighbours import bytes_of
 
 GOALS = {

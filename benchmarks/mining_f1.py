@@ -56,7 +56,8 @@ from hfxling.methods.dap.finetune import EPOCHS, finetune, finetuning, schedule
 from hfxling.methods.lexical import LinkSettings, fit
 from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.siamese.choice import fit_form
-from hfxling.sentences import both_ways, engine, grow, select
+from hfxling.sentences import engine, grow, select
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import Mined, by_length
 from hfxling.sentences.neighbours import Neighbours, exact_scores, unit
 

@@ -36,7 +36,8 @@ from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
 from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
-from hfxling.sentences import both_ways, grow, select
+from hfxling.sentences import grow, select
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import Mined
 from hfxling.sentences.neighbours import Neighbours, exact_scores
 

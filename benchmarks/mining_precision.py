@@ -26,7 +26,8 @@ from hfxling import fit_lexical
 from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
 from hfxling.encoders.fusion import ROLES
-from hfxling.sentences import both_ways, select
+from hfxling.sentences import select
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import by_length
 from hfxling.sentences.precision import choose_threshold, found_pairs, halves
 

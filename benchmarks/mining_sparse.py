@@ -30,7 +30,8 @@ from hfxling.console import run as run_recipe
 from hfxling.encoders.dense import SentenceEncoder
 from hfxling.files import content_hash
 from hfxling.models.lexical_vectors import pruned
-from hfxling.sentences import both_ways, strongest
+from hfxling.sentences import strongest
+from hfxling.sentences.blocks import both_ways
 
 TITLE = "Mining by links: fewer weights a sentence, and static candidates"
 DEV = 1235  # lines that links are learnt from for the choice of settings

@@ -74,11 +74,7 @@ class TextArguments:
 
     @property
     def language_pairs(self) -> list[Pair]:
-        """Source and target language of every pair.
-
-        Raises:
-            ValueError: none, one twice, or what is no pair.
-        """
+        """Source and target language of every pair."""
         pairs = [parse_pair(text) for text in self.pairs]
         if not pairs or len(set(pairs)) < len(pairs):
             raise ValueError(f"pairs={self.pairs}: give at least one, each once, such as zh-vi.")
@@ -119,23 +115,15 @@ TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
 @dataclass
 class PairText:
-    """Text of one language pair, and the account of it; numbers are None where it is streamed.
+    """Text of one language pair, and the account of it; numbers are None where it is streamed."""
 
-    Attributes:
-        languages: source and target.
-        train: columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
-        test: the same without row; empty where there is none.
-        read: pairs read, those dropped later included.
-        dropped: training pairs removed, by reason.
-        leaks: training pairs removed because the test text has them; None where none was looked for.
-    """
-
-    languages: Pair
+    languages: Pair  # source and target
+    # columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
     train: AnyDataset
-    test: Dataset
-    read: int | None = None
-    dropped: dict[str, int] = field(default_factory=dict)
-    leaks: int | None = None
+    test: Dataset  # the same without row; empty where there is none
+    read: int | None = None  # pairs read, those dropped later included
+    dropped: dict[str, int] = field(default_factory=dict)  # training pairs removed, by reason
+    leaks: int | None = None  # training pairs removed because the test text has them; None where none was looked for
 
     @property
     def used(self) -> int | None:
@@ -149,19 +137,12 @@ class PairText:
 
 @dataclass
 class Corpus:
-    """All text of a run.
+    """All text of a run."""
 
-    Attributes:
-        pairs: the text of every language pair.
-        name: of the training data.
-        scored: test text with human scores.
-        coverage: how the encoder's vocabulary covers the text, in one line.
-    """
-
-    pairs: list[PairText]
-    name: str
-    scored: Sequence[ScoredPairs] = ()
-    coverage: str | None = None
+    pairs: list[PairText]  # the text of every language pair
+    name: str  # of the training data
+    scored: Sequence[ScoredPairs] = ()  # test text with human scores
+    coverage: str | None = None  # how the encoder's vocabulary covers the text, in one line
 
     @classmethod
     def in_memory(cls, texts: Mapping[Pair, tuple[Sequence[str], Sequence[str]]]) -> Corpus:
@@ -239,7 +220,8 @@ def load_corpus(
         parts, missing[languages] = read_sources(sources, languages, settings.train_split, streaming)
         if not parts:
             raise no_text(languages, missing[languages])
-        pairs.append(_train_text(settings, parts, languages, streaming))
+        text = _streamed(settings, languages, parts) if streaming else _filtered(settings, languages, joined(parts))
+        pairs.append(text)
     _check_used("train_data", settings.train_data, missing)
     if tests is None:
         tests = _test_text(settings)
@@ -251,39 +233,36 @@ def load_corpus(
 
 
 def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
-    """What `load_corpus` makes of text, for one language pair in memory; there is no test text.
-
-    Raises:
-        ValueError: no pair is left.
-    """
+    """What `load_corpus` makes of text, for one language pair in memory; there is no test text."""
     from datasets import Dataset
 
     (languages,) = settings.language_pairs
     columns = {"source": pairs.source, "target": pairs.target}
     for name, code in zip(("source_lang", "target_lang"), languages):
         columns[name] = [code] * len(pairs)
-    text = PairText(languages, _no_pairs(), _no_pairs())
-    _filter(settings, text, Dataset.from_dict(columns))
+    text = _filtered(settings, languages, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
     return Corpus([text], pairs.name)
 
 
-def _train_text(settings: TextArguments, parts: Sequence[AnyDataset], pair: Pair, streaming: bool) -> PairText:
-    """The filtered training text out of several sources."""
-    text = PairText(pair, _no_pairs(), _no_pairs())
-    if not streaming:
-        _filter(settings, text, joined(parts))
-        return text
-    stream, _ = filter_parallel(_interleaved(parts), min_words=settings.min_words)
-    text.train = stream if settings.max_train_pairs is None else stream.take(settings.max_train_pairs)
-    return text
+def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> PairText:
+    """The training text that a filter leaves of a data set."""
+    numbered = dataset.add_column("row", np.arange(len(dataset)))
+    train, dropped = filter_parallel(numbered, min_words=settings.min_words)
+    return PairText(languages, train, _no_pairs(), len(dataset), dropped)
 
 
-def _filter(settings: TextArguments, text: PairText, dataset: Dataset) -> None:
-    """Make the filtered pairs of a data set a text's training pairs."""
-    text.read = len(dataset)
-    dataset = dataset.add_column("row", np.arange(text.read))
-    text.train, text.dropped = filter_parallel(dataset, min_words=settings.min_words)
+def _streamed(settings: TextArguments, languages: Pair, parts: Sequence[IterableDataset]) -> PairText:
+    """Training text of several sources in turn, each pair once, filtered while it is read."""
+    from datasets import interleave_datasets
+
+    stream = parts[0]
+    if len(parts) > 1:
+        stream = interleave_datasets(list(parts), stopping_strategy="all_exhausted_without_replacement")
+    stream, _ = filter_parallel(stream, min_words=settings.min_words)
+    if settings.max_train_pairs is not None:
+        stream = stream.take(settings.max_train_pairs)
+    return PairText(languages, stream, _no_pairs())
 
 
 def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
@@ -341,10 +320,3 @@ def _no_pairs() -> Dataset:
     from datasets import Dataset
 
     return Dataset.from_dict({name: [] for name in COLUMNS}, features=pair_features())
-
-
-def _interleaved(parts: Sequence[IterableDataset]) -> IterableDataset:
-    from datasets import interleave_datasets
-
-    every_pair_once = "all_exhausted_without_replacement"
-    return parts[0] if len(parts) == 1 else interleave_datasets(list(parts), stopping_strategy=every_pair_once)

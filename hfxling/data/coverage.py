@@ -52,9 +52,6 @@ def measure_coverage(
     """Measure what a tokenizer makes of texts, rates on at most `SAMPLE` evenly spaced ones, `truncated` on all.
 
     `max_length` is what the encoder takes in tokens, special ones included; None counts no text as truncated.
-
-    Raises:
-        ValueError: no texts, or a `max_length` below 1.
     """
     texts = list(texts)
     if not texts:

@@ -17,9 +17,6 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
 
     Sentences that would carry a paragraph past `max_words` start the next one; a paragraph that ends up outside the
     range is left out. The pairs are in document order, with columns source, target, source_lang, target_lang.
-
-    Raises:
-        ValueError: when no paragraph of that length can be built.
     """
     from datasets import Dataset
 

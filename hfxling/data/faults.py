@@ -116,19 +116,17 @@ class FaultFinder:
 
     def flags(self, source: str, target: str) -> tuple[str, ...]:
         """The names of what is wrong with a translation, in the order of `FLAGS`; () for a sound one."""
-        return self._flags(Side(source), Side(target))
+        sides = Side(source), Side(target)
+        if not sides[0].tokens or not sides[1].tokens:
+            # Without a word on either side, signs that answer signs ("…") are a translation.
+            is_empty = not target.strip() or sides[0].tokens
+            return ("empty",) if is_empty else ()
+        faults = _is_copy(*sides), *self._stands_out(*sides), _is_looped(*sides)
+        return tuple(name for name, is_wrong in zip(FLAGS[1:], faults) if is_wrong)
 
     def is_foreign(self, text: str) -> bool:
         """Whether a text by itself is in another language than the target's: the flag `wrong_language`."""
         return self._is_foreign(Side(text))
-
-    def _flags(self, source: Side, target: Side) -> tuple[str, ...]:
-        if not source.tokens or not target.tokens:
-            # Without a word on either side, signs that answer signs ("…") are a translation.
-            is_empty = not target.text.strip() or source.tokens
-            return ("empty",) if is_empty else ()
-        faults = _is_copy(source, target), *self._stands_out(source, target), _is_looped(source, target)
-        return tuple(name for name, is_wrong in zip(FLAGS[1:], faults) if is_wrong)
 
     def _stands_out(self, source: Side, target: Side) -> tuple[bool, bool, bool]:
         """What other pairs teach to see: whether a translation is in another language, cut, or too long."""

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                     (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
                 vectors = _opened(unfinished, shape, "r+")  # anew: somebody may have replaced it
                 all_looked_at = not missing  # or else only those that others held are
-                missing = _with_gaps(vectors, chunks, missing or chunks)
+                missing = [start for start in missing or chunks if np.isnan(vectors[chunks[start]]).any()]
                 number_missing = sum(len(chunks[start]) for start in missing)
                 encoded.update(len(texts) - number_missing - encoded.n)
                 if all_looked_at and not missing:
@@ -111,15 +111,6 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
             if waiting and waiting == missing:  # other processes hold these; should one die, its lock opens
                 time.sleep(0.2)
             missing = waiting
-
-
-def _with_gaps(vectors: np.ndarray, chunks: dict[int, list[int]], starts: Iterable[int]) -> list[int]:
-    """Those of the chunks that hold a text whose vector is not there yet: a row of NaN."""
-    gaps = []
-    for start in starts:
-        if np.isnan(vectors[chunks[start]]).any():
-            gaps.append(start)
-    return gaps
 
 
 def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:

@@ -154,11 +154,7 @@ def plain(text: str) -> str:
 
 
 def top_count(top: float | str, total: int) -> int:
-    """How many pairs are kept of so many: 5000 is a count, 0.8 a share.
-
-    Raises:
-        ValueError: neither a count of 1 or more nor a share between 0 and 1.
-    """
+    """How many pairs are kept of so many: 5000 is a count, 0.8 a share."""
     number = top
     if isinstance(top, str):
         with suppress(ValueError):

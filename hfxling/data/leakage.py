@@ -27,7 +27,7 @@ THRESHOLD = 0.65
 # word apart, "Where is my bag?" and "Where is my key?"), so there the other side must match the same test pair too.
 LONG_EXACT = 8
 LONG_NEAR = 20
-_CELLS = 20_000_000  # training rows times test lines compared at a time: some 200 MB
+_CELLS = 20_000_000  # training rows times test lines compared at a time: some 300 MB
 _DOUBLE = ((0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0x20000, 0x323AF))
 _GRAM_BITS = 43  # a trigram is hashed to so many bits, which leaves 20 for the row inside a chunk
 
@@ -68,27 +68,14 @@ def drop_leaks(train: Dataset, test: Dataset) -> tuple[Dataset, np.ndarray]:
 
 
 class _Index:
-    """Trigrams of the test lines, to be met by chunks of training text.
-
-    Two lines with a and b trigrams reach the threshold t only if they share t(a + b)/2 of them, at least tb/(2 - t).
-    So of a test line, the commonest third of the trigrams can be left out of the product with the training text, where
-    they are most of the work: a match still shows in the others. The few pairs left are compared in full.
-    """
+    """Trigrams of the test lines, to be met by chunks of training text."""
 
     def __init__(self, lines: Sequence[str]):
         rows, grams, self.length = _trigrams(lines)
         distinct, columns = np.unique(grams, return_inverse=True)
         self.vocabulary = np.append(distinct, np.uint64(1 << _GRAM_BITS))  # greater than any trigram of other texts
         self.size = np.bincount(rows, minlength=len(lines))
-        self.all = _binary(rows, columns, (len(lines), len(self.vocabulary)))
-        self.left_out = self.size // 3
-        # Shared trigrams that show in the product at least, as all of those left out may be shared besides.
-        self.least = THRESHOLD / (2 - THRESHOLD) * self.size - self.left_out
-        commonest_first = np.lexsort((-np.bincount(columns)[columns], rows))
-        first_of_line = np.cumsum(self.size) - self.size
-        rank = np.arange(len(rows)) - np.repeat(first_of_line, self.size)  # of each trigram inside its line
-        rare = commonest_first[rank >= self.left_out[rows]]
-        self.rare = _binary(rows[rare], columns[rare], self.all.shape).T.tocsr()
+        self.lines_of_gram = _binary(columns, rows, (len(self.vocabulary), len(lines)))
 
     def match(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(M,) row of `texts`, (M,) test line, (M,) whether both are long enough, of all matches."""
@@ -96,16 +83,13 @@ class _Index:
         size = np.bincount(rows, minlength=len(texts))
         columns = np.searchsorted(self.vocabulary, grams)
         known = self.vocabulary[columns] == grams
-        chunk = _binary(rows[known], columns[known], (len(texts), len(self.vocabulary)))
-        shared = chunk @ self.rare
-        # First by the bound that holds for every a: it needs the line alone, and leaves few entries to find rows of.
-        entries = np.flatnonzero(shared.data >= self.least[shared.indices])
+        shared = _binary(rows[known], columns[known], (len(texts), len(self.vocabulary))) @ self.lines_of_gram
+        # Two lines with a and b trigrams reach the threshold t only if they share t(a + b)/2 of them, at least
+        # tb/(2 - t): a bound that needs the test line alone, and leaves few entries to find rows of.
+        least = THRESHOLD / (2 - THRESHOLD) * self.size
+        entries = np.flatnonzero(shared.data >= least[shared.indices])
         rows, lines = np.searchsorted(shared.indptr, entries, side="right") - 1, shared.indices[entries]
-        enough = THRESHOLD * (size[rows] + self.size[lines]) / 2 - self.left_out[lines]
-        is_candidate = shared.data[entries] >= enough
-        rows, lines = rows[is_candidate], lines[is_candidate]
-        overlap = chunk[rows].multiply(self.all[lines]).sum(axis=1)
-        similarity = 2 * overlap / (size[rows] + self.size[lines])
+        similarity = 2 * shared.data[entries] / (size[rows] + self.size[lines])
         is_match = similarity >= THRESHOLD
         rows, lines, similarity = rows[is_match], lines[is_match], similarity[is_match]
         needed = np.where(similarity == 1, LONG_EXACT, LONG_NEAR)

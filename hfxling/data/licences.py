@@ -19,11 +19,7 @@ LICENCES = frozenset(_IDENTIFIERS.split())
 
 
 def check_licence(name: str, licence: str | None) -> None:
-    """Refuse what is no identifier of the Hub; None is no licence. `name` is the argument that gave it.
-
-    Raises:
-        ValueError: naming the nearest identifier.
-    """
+    """Refuse what is no identifier of the Hub; None is no licence. `name` is the argument that gave it."""
     if licence is not None and licence not in LICENCES:
         near = difflib.get_close_matches(licence.lower().replace(" ", "-"), sorted(LICENCES), n=1, cutoff=0.0)[0]
         raise ValueError(f"{name}={licence!r} is no licence of the Hub; did you mean {near!r}? Else give 'other'.")

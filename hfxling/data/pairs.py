@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .parallel import BLANK, LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
+from .parallel import LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
 from .sources import Pair, Source, hub_parts, joined_files, load_pairs
 from .texts import Texts, as_list, read_texts
@@ -24,27 +24,16 @@ Text = str | Path | Sequence[str]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Line-aligned sentences of two languages.
+    """Line-aligned sentences of two languages."""
 
-    Attributes:
-        source: N sentences.
-        target: their translations, row by row; with `skip_bad` a side may be "".
-        lines: number of each row where it stands, from 1.
-        name: of what was read, for results.
-        has_header: whether the file begins with names of columns.
-        values: of a further column, where one was asked for.
-        files: that were read; () for texts in memory, the sample and the Hub.
-        left_out: rows that `first` has dropped.
-    """
-
-    source: list[str]
-    target: list[str]
-    lines: list[int]
-    name: str
-    has_header: bool = False
-    values: list[Any] = field(default_factory=list)
-    files: tuple[str, ...] = ()
-    left_out: int = 0
+    source: list[str]  # N sentences
+    target: list[str]  # their translations, row by row; with `skip_bad` a side may be ""
+    lines: list[int]  # number of each row where it stands, from 1
+    name: str  # of what was read, for results
+    has_header: bool = False  # whether the file begins with names of columns
+    values: list[Any] = field(default_factory=list)  # of a further column, where one was asked for
+    files: tuple[str, ...] = ()  # that were read; () for texts in memory, the sample and the Hub
+    left_out: int = 0  # rows that `first` has dropped
 
     def __len__(self) -> int:
         return len(self.source)
@@ -133,11 +122,7 @@ def is_source(text: Any) -> bool:
 
 
 def joined_source(source: str | Path, target: str | Path | None) -> str:
-    """One source of both sides: `a@1-9` and `b@1-9` are `a+b@1-9`.
-
-    Raises:
-        ValueError: other lines of one side than of the other.
-    """
+    """One source of both sides: `a@1-9` and `b@1-9` are `a+b@1-9`."""
     if target is None:
         return str(source)
     names = []
@@ -153,11 +138,7 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
 
 
 def check_lists(*sides: Sequence[str] | None) -> None:
-    """Refuse what cannot be the lists of source texts and of their translations.
-
-    Raises:
-        ValueError: other than two sides, one that is a single text, a path or None, a set.
-    """
+    """Refuse what cannot be the lists of source texts and of their translations."""
     if len(sides) != 2 or any(side is None or is_source(side) for side in sides):
         raise ValueError("give a list of source texts and a list of their translations.")
     if any(isinstance(side, Set) for side in sides):
@@ -203,35 +184,24 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         lines = f"@{parsed.lines}" if parsed.lines else ""
         return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
     pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
-    heaps = []
-    for side in (pairs.source, pairs.target):
-        numbered = [(line, text) for line, text in zip(pairs.lines, side) if text]
-        if not numbered:
-            raise ValueError(f"{name}: no sentence on one side; give text of both languages.")
-        lines, texts = zip(*numbered)
-        heaps.append(Texts(name, list(lines), list(texts)))
-    return heaps[0], heaps[1]
+    problem = f"{name}: no sentence on one side; give text of both languages."
+    left = Texts.of(name, zip(pairs.lines, pairs.source), problem)
+    return left, Texts.of(name, zip(pairs.lines, pairs.target), problem)
 
 
 def _heap(text: Text, name: str) -> Texts:
     if not is_source(text):
-        lines, texts = [], []
-        for number, sentence in enumerate(as_list(text), 1):
+        sentences = as_list(text)
+        for place, sentence in enumerate(sentences):
             if not isinstance(sentence, str | None):
-                raise ValueError(f"{name}[{number - 1}] is {sentence!r}; give sentences.")
-            if sentence and sentence.strip(BLANK):
-                lines.append(number)
-                texts.append(sentence.strip(BLANK))
-        if not texts:
-            raise ValueError(f"{name}: no sentence in it; give at least one.")
-        return Texts(IN_MEMORY, lines, texts)
+                raise ValueError(f"{name}[{place}] is {sentence!r}; give sentences.")
+        numbered = ((number, sentence or "") for number, sentence in enumerate(sentences, 1))
+        return Texts.of(IN_MEMORY, numbered, f"{name}: no sentence in it; give at least one.")
     match = re.fullmatch(r"(.+)@(\d+)-(\d+)", str(text))
     if match is None or Path(text).exists() or hub_parts(match[1]):
         return read_texts(str(text))
     whole = read_texts(match[1])
     first, last = int(match[2]), int(match[3])
-    numbered = [(line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last]
-    if not numbered:
-        raise ValueError(f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}.")
-    lines, texts = zip(*numbered)
-    return Texts(str(text), list(lines), list(texts))
+    numbered = ((line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last)
+    problem = f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}."
+    return Texts.of(str(text), numbered, problem)

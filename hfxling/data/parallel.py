@@ -232,12 +232,7 @@ def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
 
 
 def checked_rows(request: Request, *, keep_space: bool = False) -> Iterator[Row]:
-    """Yield the wanted rows of local text, without outer white space if that is not to be kept.
-
-    Raises:
-        ValueError: a side without text where the request does not skip such pairs, no row, or fewer than are asked for;
-            with file and line.
-    """
+    """Yield the wanted rows of local text, without outer white space if that is not to be kept."""
     where = " and ".join(request.paths)
     first, last = request.lines or (1, math.inf)
     count = 0

@@ -26,11 +26,7 @@ class AlignedPair:
 
 
 def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], frozenset[Link]]:
-    """Sure links, and all links, of a line such as "0-0 1p2".
-
-    Raises:
-        ValueError: a word that is no link, named with `where`.
-    """
+    """Sure links, and all links, of a line such as "0-0 1p2"."""
     sure, possible = set(), set()
     for word in text.split():
         match = _LINK.fullmatch(word)
@@ -54,23 +50,12 @@ def texts_of(pairs: Sequence[AlignedPair]) -> tuple[list[str], list[str]]:
 
 
 def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]]:
-    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: not UTF-8, or a word that is no link, with file and line.
-    """
+    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links."""
     return [parse_links(text, where) for where, text in _lines(path)]
 
 
 def read_aligned(path: str | Path) -> list[AlignedPair]:
-    """Read a table of source words TAB target words TAB links, words set apart by spaces.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: not three columns, a word that is no link, a link to a word that is not there, with file and line;
-            an empty file.
-    """
+    """Read a table of source words TAB target words TAB links, words set apart by spaces."""
     if pairs := [_aligned(text, where) for where, text in _lines(path)]:
         return pairs
     raise ValueError(f"{path}: no sentence pair in it; give lines of source, target and links with tabs between them.")

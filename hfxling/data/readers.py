@@ -75,7 +75,8 @@ def read_rows(request: Request) -> Iterator[Row]:
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
     if suffix == ".tsv":
-        return _table_rows(path, _tsv_records(path), request)
+        records = ((number, text.split("\t")) for number, text in read_lines(path))
+        return _table_rows(path, records, request)
     if suffix == ".csv":
         return _table_rows(path, _csv_records(path), request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
@@ -242,11 +243,6 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
             raise ValueError(f"{both}: {ended} ends first, after line {count - 1}; give files aligned line by line")
         (_, source), (_, target) = lines
         yield count, source, target, None
-
-
-def _tsv_records(path: str) -> Iterator[tuple[int, list[str]]]:
-    """(number, cells) of every line of a TSV file."""
-    return ((number, text.split("\t")) for number, text in read_lines(path))
 
 
 def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:

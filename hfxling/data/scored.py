@@ -38,11 +38,6 @@ def read_scored(
     """Read a TSV, CSV, JSONL or Parquet file with two text columns and a column of numbers.
 
     `fields` are those of `ScoredPairs`: dataset, split, direction, apart.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: a missing column, an empty text or a score that is no finite number, with its line; fewer than four
-            rows, or scores that are all the same.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")
@@ -62,12 +57,7 @@ def read_scored(
 
 
 def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
-    """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores.
-
-    Raises:
-        FileNotFoundError: when the folder has no file of that split.
-        ValueError: for what `read_scored` refuses.
-    """
+    """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores."""
     settings = {"dataset": "WMT20 QE", "split": split, "score_column": "z_mean"}
     sets = []
     for path in _files(folder, f".{split}.tsv", "en-de", "MLQE"):
@@ -77,12 +67,7 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
 
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
-    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages.
-
-    Raises:
-        FileNotFoundError: when the folder has no such file.
-        ValueError: for what `read_scored` refuses.
-    """
+    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages."""
     settings = {"dataset": "STS17", "split": "test", "columns": ("sentence1", "sentence2")}
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):

@@ -61,9 +61,6 @@ def learn_shared_vocabularies(
         scripts: of each language, from `own_scripts`.
         sizes: pieces at most of each language's script.
         whole: languages whose words are not cut, unless others have to be: one tokenizer does one or the other.
-
-    Raises:
-        ValueError: fewer pieces than letters, or no words.
     """
     cuts = _cuts(scripts.values())
     # Where pieces are learnt, a zero-width space is a word boundary that its writer knew. Where text is cut it is left

@@ -91,31 +91,19 @@ def normalize(text: str) -> str:
     return " ".join(_NORMALIZER.normalize_str(text).split())
 
 
-def _normalizer(cuts_at_zero_width: bool = False) -> normalizers.Normalizer:
-    steps = []
-    if cuts_at_zero_width:
-        # A zero-width space is a word boundary that its writer knew; heeding it where pieces are learnt raises the
-        # boundary F1 above from .63 to .67 on lines that have none.
-        steps.append(normalizers.Replace(ZERO_WIDTH_SPACE, " "))
-    steps += [normalizers.NFKC(), normalizers.Replace(Regex(MARKS_AND_SPACES), ""), normalizers.Lowercase()]
-    for spelling in _SPELLING.values():
-        steps += _respelled(*spelling)
-    return normalizers.Sequence(steps)
-
-
 def script_normalizer(scripts: Iterable[str], *, keeps_zero_width: bool = False) -> normalizers.Normalizer:
-    """That of `normalize`, with slow steps only for their scripts; with or without zero-width spaces."""
-    left_out = MARKS if keeps_zero_width else MARKS_AND_SPACES
+    """That of `normalize`, with slow steps only for these scripts; with or without zero-width spaces."""
+    return normalizers.Sequence(_steps(scripts, MARKS if keeps_zero_width else MARKS_AND_SPACES))
+
+
+def _steps(scripts: Iterable[str], left_out: str = MARKS_AND_SPACES) -> list[normalizers.Normalizer]:
     steps = [normalizers.NFKC(), normalizers.Replace(Regex(left_out), ""), normalizers.Lowercase()]
     for name in scripts:
         if name in _SPELLING:
-            steps += _respelled(*_SPELLING[name])
-    return normalizers.Sequence(steps)
-
-
-def _respelled(nikhahit: str, tones: str, aa: str, e: str, ae: str) -> list[normalizers.Normalizer]:
-    steps = [normalizers.Replace(nikhahit + tone + aa, tone + nikhahit + aa) for tone in tones]
-    return [*steps, normalizers.Replace(e + e, ae)]
+            nikhahit, tones, aa, e, ae = _SPELLING[name]
+            steps += [normalizers.Replace(nikhahit + tone + aa, tone + nikhahit + aa) for tone in tones]
+            steps.append(normalizers.Replace(e + e, ae))
+    return steps
 
 
 def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
@@ -129,7 +117,10 @@ def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence(cuts)
 
 
-_NORMALIZER, _CUTTING_NORMALIZER = _normalizer(), _normalizer(cuts_at_zero_width=True)
+_NORMALIZER = script_normalizer(_SPELLING)
+# A zero-width space is a word boundary that its writer knew; heeding it where pieces are learnt raises the boundary F1
+# above from .63 to .67 on lines that have none.
+_CUTTING_NORMALIZER = normalizers.Sequence([normalizers.Replace(ZERO_WIDTH_SPACE, " "), *_steps(_SPELLING)])
 
 
 class Vocabulary:
@@ -235,13 +226,7 @@ class Vocabulary:
         return [_known(row.ids) for row in rows]
 
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
-        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`.
-
-        Raises:
-            ValueError: no shared pieces were learnt.
-        """
-        if self.piece_model is None:
-            raise ValueError(f"{self.lang}: this vocabulary has no shared pieces; learn_vocabularies gives it some.")
+        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`."""
         rows = [[], *(row.ids for row in self.piece_model.encode_batch(self.words[1:], add_special_tokens=False))]
         counts = np.array([len(row) for row in rows])
         table = np.zeros((len(rows), counts.max()), np.int64)
@@ -255,11 +240,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, folder: str, lang: str, piece_model: Tokenizer | None = None, **hub_kwargs) -> Vocabulary:
-        """Read what `save` wrote, from a folder or a Hub repository.
-
-        Raises:
-            ValueError: no such tokenizer there, or its segmenter has to be registered first.
-        """
+        """Read what `save` wrote, from a folder or a Hub repository."""
         tokenizer = _load(folder, lang, hub_kwargs)
         return cls(lang, tokenizer.backend_tokenizer, tokenizer.init_kwargs.get("segmenter", "whitespace"), piece_model)
 
@@ -276,9 +257,6 @@ def learn_vocabularies(
 
     Both mappings are by language code: training text, and segmenters where they are not those of `word_segmenter`.
     `size` and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
-
-    Raises:
-        ValueError: see `Vocabulary.learn`; a segmenter for a language without text.
     """
     lines = {lang: list(text) for lang, text in lines.items()}
     segmenters = segmenters or {}
@@ -306,11 +284,7 @@ def save_vocabularies(vocabularies: Mapping[str, Vocabulary], folder: str | Path
 
 
 def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> dict[str, Vocabulary]:
-    """Read what `save_vocabularies` wrote, from a folder or a Hub repository.
-
-    Raises:
-        ValueError: a tokenizer is missing, or its segmenter has to be registered first.
-    """
+    """Read what `save_vocabularies` wrote, from a folder or a Hub repository."""
     piece_model = _load(folder, PIECES, hub_kwargs).backend_tokenizer
     return {lang: Vocabulary.load(folder, lang, piece_model, **hub_kwargs) for lang in languages}
 

@@ -28,11 +28,7 @@ _CODE = r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
 
 
 def parse_pair(text: str) -> Pair:
-    """Source and target language of `zh-vi`, or of `zh-tw:vi` where a code has a region.
-
-    Raises:
-        ValueError: not two different language codes.
-    """
+    """Source and target language of `zh-vi`, or of `zh-tw:vi` where a code has a region."""
     source, mark, target = text.partition(":" if ":" in text else "-")
     if not mark or ("-" in target and ":" not in text):
         raise ValueError(f"pair {text!r}: write zh-vi, or zh-tw:vi where a code has a region.")
@@ -46,11 +42,7 @@ def name_of_pair(pair: Pair) -> str:
 
 
 def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
-    """(source, target) language -> file, of an option's entries such as lo-zh=FILE.
-
-    Raises:
-        ValueError: an entry of another form.
-    """
+    """(source, target) language -> file, of an option's entries such as lo-zh=FILE."""
     files = {}
     for entry in entries:
         pair, _, path = entry.partition("=")
@@ -62,27 +54,16 @@ def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
 
 @dataclass(frozen=True)
 class Source:
-    """One source of text, taken apart.
+    """One source of text, taken apart."""
 
-    Attributes:
-        data: what is read, with placeholders.
-        lines: "first-last", of local files.
-        columns: names or positions of source and target in a table.
-        only_for: the one pair that the source is for.
-    """
-
-    data: str
-    lines: str | None = None
-    columns: Pair | None = None
-    only_for: Pair | None = None
+    data: str  # what is read, with placeholders
+    lines: str | None = None  # "first-last", of local files
+    columns: Pair | None = None  # names or positions of source and target in a table
+    only_for: Pair | None = None  # the one pair that the source is for
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """Take a source apart.
-
-        Raises:
-            ValueError: for a placeholder that is none of `PLACEHOLDERS`, or a restriction to what is no pair.
-        """
+        """Take a source apart."""
         unknown = set(re.findall(r"\{[^{}]*\}|[{}]", text)) - set(PLACEHOLDERS)
         if unknown:
             raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is not one of {', '.join(PLACEHOLDERS)}.")
@@ -135,12 +116,7 @@ class Source:
         return Source(filled(self.data), self.lines, columns, self.only_for)
 
     def files(self, pair: Pair) -> tuple[str, ...]:
-        """The file or the two files of a pair; () for the sample and Hub ids.
-
-        Raises:
-            FileNotFoundError: a file that does not exist.
-            ValueError: a folder, or a single file that is no table.
-        """
+        """The file or the two files of a pair; () for the sample and Hub ids."""
         data = self.fill(pair).data
         if data == SAMPLE:
             return ()
@@ -201,12 +177,7 @@ def hub_parts(data: str, *, is_bare: bool = False) -> tuple[str, str | None, str
 
 
 def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dataset:
-    """The text of one pair from all sources, one after the other, neither filtered nor guarded.
-
-    Raises:
-        ValueError: none of the sources has the pair; malformed text (see `load_parallel`).
-        FileNotFoundError: a file or data set that is not there.
-    """
+    """The text of one pair from all sources, one after the other, neither filtered nor guarded."""
     parts, missing = read_sources([Source.parse(text) for text in texts], pair, split)
     if not parts:
         raise no_text(pair, missing)

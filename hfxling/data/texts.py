@@ -18,17 +18,24 @@ COLUMN = "text"
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences of a file or data set that hold text, and where they stand.
+    """Sentences of a file or data set that hold text, and where they stand."""
 
-    Attributes:
-        name: what was read.
-        lines: numbers from 1; in Parquet and data sets of rows.
-        texts: without outer white space.
-    """
+    name: str  # what was read
+    lines: list[int]  # numbers from 1; in Parquet and data sets of rows
+    texts: list[str]  # without outer white space
 
-    name: str
-    lines: list[int]
-    texts: list[str]
+    @classmethod
+    def of(cls, name: str, numbered: Iterable[tuple[int, str]], problem: str) -> Texts:
+        """Out of numbered lines, those without text passed over; `problem` is the error where none has any."""
+        lines, texts = [], []
+        for number, line in numbered:
+            text = line.strip(BLANK)
+            if text:
+                lines.append(number)
+                texts.append(text)
+        if not texts:
+            raise ValueError(problem)
+        return cls(name, lines, texts)
 
 
 def as_list(texts: Iterable[str]) -> list[str]:
@@ -52,12 +59,7 @@ def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
 
 
 def read_texts(data: str) -> Texts:
-    """Read all sentences; lines without text are passed over.
-
-    Raises:
-        FileNotFoundError: neither a file nor a Hub id.
-        ValueError: nothing in it, no such column, not UTF-8, damaged; with the line.
-    """
+    """Read all sentences; lines without text are passed over."""
     path, column = data, ""
     if "#" in data and not Path(data).exists():
         path, _, column = data.rpartition("#")
@@ -75,17 +77,11 @@ def read_texts(data: str) -> Texts:
             raise ValueError(f"{path} {A_PIPE}")
         kind = "is a folder" if Path(path).is_dir() else "is not a file"
         raise FileNotFoundError(f"{path} {kind}; give a text file, TABLE#COLUMN or a Hub id such as org/name#text.")
-    lines, texts = [], []
     for number, text in rows:
         if not isinstance(text, str | None):
             raise ValueError(f"{path}, row {number}: column {column!r} holds no text; name another one with #COLUMN.")
-        stripped = (text or "").strip(BLANK)
-        if stripped:
-            lines.append(number)
-            texts.append(stripped)
-    if not texts:
-        raise ValueError(f"{path}: no sentence in it; give one a line.")
-    return Texts(path, lines, texts)
+    numbered = ((number, text or "") for number, text in rows)
+    return Texts.of(path, numbered, f"{path}: no sentence in it; give one a line.")
 
 
 def _from_hub(name: str, config: str | None, revision: str | None, column: str) -> list[tuple]:
@@ -109,9 +105,6 @@ def check_texts(texts: Sequence[str], name: str = "text") -> None:
     Args:
         texts: N of them.
         name: what errors call them.
-
-    Raises:
-        ValueError: a text of more than `LONGEST` letters, or one that is no Unicode; with its number.
     """
     for number, text in enumerate(texts, 1):
         if len(text) > LONGEST:

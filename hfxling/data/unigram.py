@@ -51,9 +51,6 @@ def learn_unigram(
         special_tokens: with ids from 0; the second one stands for what is unknown.
         min_count: occurrences that a piece of several letters needs.
         max_length: letters of a piece at most.
-
-    Raises:
-        ValueError: fewer pieces than letters, or no words.
     """
     counts = _counted(words, size, len(special_tokens))
     tokenizer, special, pieces = _trained(
@@ -81,9 +78,6 @@ def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_token
 
     Han characters are pieces by themselves. Every different word counts once, or frequent ones would be pieces whole.
     Arguments are those of `learn_unigram`.
-
-    Raises:
-        ValueError: fewer pieces than letters, or no words.
     """
     counts = Counter([*_counted(words, size, len(special_tokens))])
     tokenizer, special, pieces = _trained(counts, counts, size, special_tokens, cuts=[_HAN])
@@ -157,10 +151,7 @@ def _trained(
         if piece in letters or _can_stand_alone(piece):
             pieces[piece] = score
     pieces |= dict.fromkeys(always - pieces.keys(), min(pieces.values()))
-    in_order = {}
-    for number, piece in enumerate(sorted(pieces)):
-        in_order[piece] = pieces[piece] - number * _TIE_BREAK
-    pieces = in_order
+    pieces = {piece: pieces[piece] - number * _TIE_BREAK for number, piece in enumerate(sorted(pieces))}
     _set_pieces(tokenizer, special, pieces)
     return tokenizer, special, pieces
 

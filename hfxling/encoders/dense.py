@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
+from hfxling.progress import shown
 
 from .frozen import WordStates
 from .identity import identity
@@ -37,11 +37,10 @@ class LoadedEncoder(Encoder):
 
     Attributes:
         model: the SentenceTransformer or SparseEncoder.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: a folder without a model, a device that is not there, or a batch size below 1.
+        library_class: name of what loads the model in sentence-transformers.
     """
+
+    library_class = "SentenceTransformer"
 
     def __init__(
         self,
@@ -54,6 +53,7 @@ class LoadedEncoder(Encoder):
         trust_remote_code: bool = False,
         **prompts: str | None,
     ):
+        import sentence_transformers
         from sentence_transformers import SentenceTransformer, SparseEncoder
 
         if batch_size < 1:
@@ -64,9 +64,8 @@ class LoadedEncoder(Encoder):
         if not is_in_memory:
             name = str(model)
             with one_line_where_missing(name, "model", "a model"), quiet_loading():
-                self.model = self._library_class()(
-                    name, revision=revision, device=device, trust_remote_code=trust_remote_code
-                )
+                load = getattr(sentence_transformers, self.library_class)
+                self.model = load(name, revision=revision, device=device, trust_remote_code=trust_remote_code)
             if self.model.device.type == "cpu":
                 self.model.float()  # CPUs are many times slower in half precision
             content = identity(name, revision)
@@ -77,12 +76,6 @@ class LoadedEncoder(Encoder):
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
         super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
-
-    @staticmethod
-    def _library_class() -> type:
-        from sentence_transformers import SentenceTransformer
-
-        return SentenceTransformer
 
 
 def _check_table(module: StaticEmbedding, name: str) -> None:
@@ -95,7 +88,7 @@ def _check_table(module: StaticEmbedding, name: str) -> None:
 
 
 class SentenceEncoder(LoadedEncoder):
-    """A SentenceTransformer as an `Encoder`; arguments and errors as for `LoadedEncoder`.
+    """A SentenceTransformer as an `Encoder`; arguments as for `LoadedEncoder`.
 
     Attributes:
         routes: `languages`, or query and document where it has parts for these alone; [] for a model without parts.
@@ -133,7 +126,7 @@ class SentenceEncoder(LoadedEncoder):
             prompt=prompt,
             batch_size=self.batch_size,
             task=route,
-            show_progress_bar=sys.stderr.isatty() if progress is None else progress,
+            show_progress_bar=shown() if progress is None else progress,
         )
         return vectors.astype(np.float32, copy=False)
 

@@ -147,13 +147,9 @@ def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, devi
 
 
 def load_tokenizer(name: str, hub_kwargs: dict | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub model, which runs no code of its own; see `read_as_seen`.
-
-    Raises:
-        ValueError: the folder has none; transformers then makes one up that knows no word.
-    """
+    """The tokenizer of a folder or Hub model, which runs no code of its own; see `read_as_seen`."""
     tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes one up where a folder has none
         raise ValueError(f"{str(name)!r} has no tokenizer: save the one that it was trained with beside its weights.")
     if tokenizer.is_fast:
         read_as_seen(tokenizer.backend_tokenizer)
@@ -199,11 +195,7 @@ def length_sorted(
 
 
 def token_limit(tokenizer, config, max_length: int | None = None) -> int:
-    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are.
-
-    Raises:
-        ValueError: when `max_length` leaves no room for a token beside the special ones.
-    """
+    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are."""
     special = tokenizer.num_special_tokens_to_add()
     if max_length is not None and max_length <= special:
         raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
@@ -227,9 +219,6 @@ class WordStates:
         model: an encoder, used on the device where it is.
         tokenizer: its fast tokenizer.
         layer: index into `hidden_states`; None is the last layer.
-
-    Raises:
-        ValueError: for a tokenizer that cannot say which word a piece belongs to, or a layer that the encoder lacks.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layer: int | None = None):

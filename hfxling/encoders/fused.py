@@ -21,10 +21,6 @@ class FusedEncoder(Encoder):
         lexical: that the fusion was made for.
         revision: branch, tag or commit of the dense one on the Hub.
         lexical_revision: of the lexical one.
-
-    Raises:
-        FileNotFoundError: the dense encoder has no fusion.
-        ValueError: the fusion was made for another lexical model.
     """
 
     method = "dot"

@@ -31,23 +31,15 @@ Pools = Mapping[tuple[str, str], Vectors]  # by language and role
 
 @dataclass(frozen=True)
 class Fusion:
-    """How much a dense and a sparse score count, and what they are compared with.
+    """How much a dense and a sparse score count, and what they are compared with."""
 
-    Attributes:
-        weight: of the dense score; the sparse one has the rest.
-        deviations: standard deviations of both scores between sentences that do not translate each other.
-        pools: dense and sparse vectors of training text, of both languages in both roles.
-        lexical: hash of the sparse encoder.
-        languages: both.
-        pairs: on which the weight was chosen.
-    """
-
-    weight: float
+    weight: float  # of the dense score; the sparse one has the rest
+    # standard deviations of both scores between sentences that do not translate each other.
     deviations: tuple[float, float]
-    pools: Pools
-    lexical: str
-    languages: tuple[str, str]
-    pairs: int
+    pools: Pools  # dense and sparse vectors of training text, of both languages in both roles
+    lexical: str  # hash of the sparse encoder
+    languages: tuple[str, str]  # both
+    pairs: int  # on which the weight was chosen
 
     def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
         """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""
@@ -62,12 +54,7 @@ class Fusion:
             sparse: (N, E) vectors of the same texts in the same role.
             language: of the texts; those they are compared with are in the other one.
             role: "query" or "document".
-
-        Raises:
-            ValueError: another language or role, dense vectors without a direction or of another width.
         """
-        if role not in ROLES or language not in self.languages:
-            raise ValueError(f"{language!r} as {role!r}: give {' or '.join(self.languages)}, {' or '.join(ROLES)}.")
         (other_language,) = {*self.languages} - {language}
         other_role = "document" if role == "query" else "query"
         dense, sparse = _ready((dense, sparse))
@@ -82,11 +69,7 @@ class Fusion:
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def check(self) -> None:
-        """Refuse numbers that give no scores, or that scipy would read beyond its memory for.
-
-        Raises:
-            ValueError: a weight that is no share, other languages than two, pools that do not fit each other.
-        """
+        """Refuse numbers that give no scores, or that scipy would read beyond its memory for."""
         if not 0 <= self.weight <= 1:
             raise ValueError(f"weight={self.weight} is not from 0 to 1")
         if len(self.deviations) != 2 or not np.isfinite(self.deviations).all() or min(self.deviations) <= 0:
@@ -127,10 +110,6 @@ class Fusion:
             folder: of the dense encoder.
             lexical: hash of the sparse encoder's weights.
             name: what errors call the folder.
-
-        Raises:
-            FileNotFoundError: the folder has no fusion.
-            ValueError: it was made for another sparse encoder, or is damaged.
         """
         folder, name = Path(folder), name or str(folder)
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():

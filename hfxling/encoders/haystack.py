@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, vstack
 from hfxling.data.features import cached_features
 from hfxling.data.filters import word_counts
 from hfxling.data.texts import Texts
-from hfxling.sentences.engine import CANDIDATES, rescored, strongest
+from hfxling.sentences.engine import CANDIDATES, rescored, rows_of, strongest
 from hfxling.sentences.neighbours import Neighbours, slices, unit
 from hfxling.sentences.shards import of_tile
 
@@ -46,9 +46,6 @@ class Haystack:
         device: of these, and of static vectors; by default a GPU when there is one.
         batch_size: texts encoded at once with static vectors.
         loaders: to encode on a Ray cluster, what loads "model" and "lexical" there; None: all is encoded here.
-
-    Raises:
-        ValueError: languages that the encoder has no part for; candidates or terms without links in a folder.
     """
 
     def __init__(
@@ -121,20 +118,14 @@ class Haystack:
         }
 
     def vectors(self) -> list[list]:
-        """Parts of both sides' vectors, of the first that proposes candidates where there are some.
-
-        Raises:
-            ValueError: too little room on the disk, and as the encoder.
-        """
+        """Parts of both sides' vectors, of the first that proposes candidates where there are some."""
         if isinstance(self.encoder, StoredVectors):
             vectors = []
             for side, role in zip(self.sides, ROLES):
                 vectors.append([self.encoder.encode(side.texts, None, role)])
             return vectors
-        if self.candidates:
-            return [[self._dense("static", 0)], [self._dense("static", 1)]]
-        if self.sparse is None:
-            return [[self._dense("model", 0)], [self._dense("model", 1)]]
+        if self.candidates or self.sparse is None:
+            return self._dense_parts("static" if self.candidates else "model")
         whole = [self._all_parts(0), self._all_parts(1)]
         if not self.terms:
             return whole
@@ -145,7 +136,10 @@ class Haystack:
         """As `vectors`, of the dense model where it proposes candidates beside them; None where it does not."""
         if not self.candidates or self.dense is None:
             return None
-        return [[self._dense("model", 0)], [self._dense("model", 1)]]
+        return self._dense_parts("model")
+
+    def _dense_parts(self, kind: str) -> list[list]:
+        return [[self._dense(kind, 0)], [self._dense(kind, 1)]]
 
     def rescored(
         self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
@@ -175,8 +169,8 @@ class Haystack:
         """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
         if self.candidates:
             return [partial(self._parts, 0), partial(self._parts, 1)]
-        rows_of = _unit_rows_of if self.sparse is None else _rows_of
-        return [partial(rows_of, vectors[0]), partial(rows_of, vectors[1])]
+        read = _unit_rows_of if self.sparse is None else rows_of
+        return [partial(read, vectors[0]), partial(read, vectors[1])]
 
     def kept(self, k: int) -> int:
         """Neighbours to look for."""
@@ -192,11 +186,7 @@ class Haystack:
         return part
 
     def check_disk(self, k: int) -> int:
-        """Bytes that vectors and shards take.
-
-        Raises:
-            ValueError: the disk has less.
-        """
+        """Bytes that vectors and shards take."""
         width = 0
         if self.dense is not None and not isinstance(self.dense, StoredVectors) and not self.dense.is_in_memory:
             width += self.dense.dimension
@@ -293,10 +283,6 @@ class Haystack:
         from hfxling.sentences.ray import Encoder as RemoteEncoder
 
         return RemoteEncoder(partial(_loaded, load, *settings), device)
-
-
-def _rows_of(parts: list, rows: np.ndarray) -> list:
-    return [part[rows] for part in parts]
 
 
 def _unit_rows_of(parts: list, rows: np.ndarray) -> list:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -66,9 +67,6 @@ def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | 
         name: of either.
         revision: branch, tag or commit on the Hub.
         files: patterns of the names that are wanted; by default all.
-
-    Raises:
-        FileNotFoundError: neither a folder nor to be had from the Hub.
     """
     if Path(name).is_dir():
         return Path(name).resolve(), None
@@ -92,41 +90,30 @@ def training_text(name: str, revision: str | None = None) -> set[str]:
         return set()
 
 
-def json_of(name: str, file: str, revision: str | None = None) -> dict:
-    """What a JSON file of a folder or Hub model holds; {} where it has none, or is not to be had."""
-    path = _file_of(name, file, revision)
-    return {} if path is None else read_json(path)
+def json_of(name: str, file: str, revision: str | None = None, kind: type = dict) -> Any:
+    """What `read_json` reads of a folder or Hub model; nothing, too, where the file is not to be had."""
+    from transformers.utils import cached_file  # slow to load
+
+    try:
+        path = cached_file(name, file, revision=revision, **_QUIETLY)
+    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
+        path = None
+    return kind() if path is None else read_json(path, kind)
 
 
-def read_json(path: str | Path) -> dict:
-    """What a JSON file holds; {} where there is none, or no object in it."""
-    content = _read_any_json(path)
-    return content if isinstance(content, dict) else {}
+def read_json(path: str | Path, kind: type = dict) -> Any:
+    """The object (or list, as `kind` says) that a JSON file holds; an empty one where there is none."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return kind()
+    return content if isinstance(content, kind) else kind()
 
 
 def modules_of(name: str, revision: str | None = None) -> list[dict]:
     """The modules of a sentence-transformers folder or Hub model, in order; [] where it has none."""
-    path = _file_of(name, "modules.json", revision)
-    modules = None if path is None else _read_any_json(path)
-    if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        return []
-    return modules
-
-
-def _file_of(name: str, file: str, revision: str | None) -> str | None:
-    from transformers.utils import cached_file  # slow to load
-
-    try:
-        return cached_file(name, file, revision=revision, **_QUIETLY)
-    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
-        return None
-
-
-def _read_any_json(path: str | Path):
-    try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
+    modules = json_of(name, "modules.json", revision, list)
+    return modules if all(isinstance(module, dict) for module in modules) else []
 
 
 def content_hash_of(files: Iterable[Path], root: Path) -> str:

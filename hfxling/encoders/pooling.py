@@ -14,14 +14,10 @@ _EARLIER_NAMES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "lastt
 
 @dataclass(frozen=True)
 class Pooled:
-    """How tokens become a sentence's vector.
+    """How tokens become a sentence's vector."""
 
-    Attributes:
-        mode: mean, cls or last; mean where the model does something else.
-        further: what the model does besides that and normalising, such as ("Dense",) or ("max pooling",).
-    """
-
-    mode: str
+    mode: str  # mean, cls or last; mean where the model does something else
+    # what the model does besides that and normalising, such as ("Dense",) or ("max pooling",).
     further: tuple[str, ...] = ()
 
 

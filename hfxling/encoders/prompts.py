@@ -20,19 +20,12 @@ _ANNOUNCED: set[tuple[str, str]] = set()  # models and prompts that were announc
 
 @dataclass(frozen=True)
 class Family:
-    """Models whose configuration does not say which prompt symmetric tasks want.
+    """Models whose configuration does not say which prompt symmetric tasks want."""
 
-    Attributes:
-        name: of the family.
-        names: pattern of its Hub ids and folders.
-        stored: prompts that its configuration may have, by which a renamed folder is known, too.
-        prompt: before every text of a symmetric task.
-    """
-
-    name: str
-    names: str
-    stored: Mapping[str, str]
-    prompt: str
+    name: str  # of the family
+    names: str  # pattern of its Hub ids and folders
+    stored: Mapping[str, str]  # prompts that its configuration may have, by which a renamed folder is known, too
+    prompt: str  # before every text of a symmetric task
 
 
 FAMILIES = (
@@ -100,11 +93,7 @@ def with_prompt(prompt: str | None, texts: Sequence[str]) -> list[str]:
 
 
 def check_prompt(prompt: str | None, texts: Sequence[str]) -> None:
-    """Refuse a prompt that most of the texts begin with already.
-
-    Raises:
-        ValueError: naming it.
-    """
+    """Refuse a prompt that most of the texts begin with already."""
     start = (prompt or "").strip()
     if not start:
         return

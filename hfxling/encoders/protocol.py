@@ -61,9 +61,6 @@ class Encoder(ABC):
         """The part that texts of a language and role go through; None where one part serves all.
 
         Without a language it is the first one for queries and the second one for documents.
-
-        Raises:
-            ValueError: it has parts and none for these.
         """
         if not self.languages:
             return None
@@ -129,9 +126,6 @@ def languages_of(
         encoder: may be None where languages are given.
         languages: codes of both, or None.
         needed: whether an encoder that does not say its languages will not do; else they are None.
-
-    Raises:
-        ValueError: not two different codes, or needed and not known.
     """
     if languages is None and encoder is not None:
         source, target = [*encoder.languages, None, None][:2]
@@ -145,11 +139,7 @@ def languages_of(
 
 
 def check_finite(vectors: Vectors, name: str) -> None:
-    """Refuse vectors that would give no scores or false ones.
-
-    Raises:
-        ValueError: NaN or an infinite number in them.
-    """
+    """Refuse vectors that would give no scores or false ones."""
     numbers = vectors if isinstance(vectors, np.ndarray) else vectors.data
     if not np.isfinite(numbers).all():
         raise ValueError(

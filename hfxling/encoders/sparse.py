@@ -34,10 +34,6 @@ class LexicalEncoder(Encoder):
 
     Attributes:
         model: the LexicalModel.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: another kind of model, or a damaged one.
     """
 
     method = "dot"
@@ -73,11 +69,7 @@ class LexicalEncoder(Encoder):
         return self.model.encode(texts, route, role)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
-        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows.
-
-        Raises:
-            ValueError: languages that are not the model's, or damaged weights, which make vectors with NaN.
-        """
+        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
         self.model.check_pair(languages)
         warnings = logging.getLogger(type(self.model).__module__)
         warnings.disabled = True  # there is NaN in their place
@@ -97,13 +89,10 @@ class LexicalEncoder(Encoder):
 
 
 class SparseVectors(LoadedEncoder):
-    """Any model that sentence-transformers loads as a SparseEncoder; arguments and errors as for `LoadedEncoder`.
-
-    Raises:
-        ValueError: a model that compares its vectors in another way than by cosine or inner product.
-    """
+    """Any model that sentence-transformers loads as a SparseEncoder; arguments as for `LoadedEncoder`."""
 
     method = "dot"
+    library_class = "SparseEncoder"
 
     def __init__(self, model: str | Path | SparseEncoder, revision: str | None = None, **options):
         super().__init__(model, revision, **options)
@@ -113,12 +102,6 @@ class SparseVectors(LoadedEncoder):
         config = getattr(getattr(self.model[0], "model", None), "config", None)
         self.languages = list(getattr(config, "languages", ()))
         self.routes = self.languages
-
-    @staticmethod
-    def _library_class() -> type:
-        from sentence_transformers import SparseEncoder
-
-        return SparseEncoder
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
         options = {"task": role or "query", "prompt": self.prompt_of(role or "query")}

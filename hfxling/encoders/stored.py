@@ -22,9 +22,6 @@ class StoredVectors(Encoder):
     Args:
         source: files of the queries' vectors (.npy, .parquet, .jsonl).
         target: of the documents'.
-
-    Raises:
-        FileNotFoundError: a file that is not there.
     """
 
     def __init__(self, source: Sequence[str | Path], target: Sequence[str | Path]):
@@ -65,9 +62,6 @@ class LayerEncoder(Encoder):
         device: by default a GPU when there is one.
         prompt: put before every text.
         **prompts: `query_prompt` and `document_prompt`, put before either in its place.
-
-    Raises:
-        As `FrozenEncoder`.
     """
 
     def __init__(

@@ -34,19 +34,12 @@ else:
 
 @dataclass
 class DocumentText:
-    """The sentences of one side.
+    """The sentences of one side."""
 
-    Attributes:
-        sentences: of all documents.
-        lines: number of each in the file, from 1; in memory its number among all sentences.
-        documents: positions of each document's sentences.
-        language: its code.
-    """
-
-    sentences: list[str]
-    lines: list[int]
-    documents: list[range]
-    language: str | None = None
+    sentences: list[str]  # of all documents
+    lines: list[int]  # number of each in the file, from 1; in memory its number among all sentences
+    documents: list[range]  # positions of each document's sentences
+    language: str | None = None  # its code
 
     def joined(self, part: Sequence[int]) -> str:
         """Neighbouring sentences as one text."""
@@ -209,10 +202,6 @@ def read_documents(text: Documents, name: str = "text") -> DocumentText:
     Args:
         text: a file, a list of documents, or one document: a list of sentences.
         name: of text in memory, for errors.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: no sentence in it, or what is no text.
     """
     if is_source(text):
         lines = list(read_lines(str(text)))

@@ -66,12 +66,7 @@ def align_documents(
 
     Yields:
         The beads of each pair, in order; every sentence is in exactly one.
-
-    Raises:
-        ValueError: another method, or max_joined below 1.
     """
-    if max_joined < 1:
-        raise ValueError(f"max_joined={max_joined}: give 1 or more.")
     texts = scored_by(source, method), scored_by(target, method)
     rng = np.random.default_rng(seed)
     drawn = []
@@ -95,14 +90,8 @@ def match_documents(
 ) -> list[tuple[int, int]]:
     """Pair documents one to one, so that their scores add up to most; those of the longer side that are left have none.
 
-    Args:
-        source: as for `align_documents`.
-        target: as for `align_documents`.
-        documents: sentences of each document, of both sides.
-        method: as for `align_documents`.
-
-    Returns:
-        Positions in both lists, in the order of the source documents.
+    The pairs are positions in `documents`, the sentences of each document of both sides, in the source's order; the
+    other arguments are those of `align_documents`.
     """
     means = _means(scored_by(source, method), documents[0]), _means(scored_by(target, method), documents[1])
     rows, columns = linear_sum_assignment(as_array(means[0] @ means[1].T), maximize=True)
@@ -111,8 +100,6 @@ def match_documents(
 
 def scored_by(encode: Encode, method: str) -> Encode:
     """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
-    if method not in ("cosine", "dot"):
-        raise ValueError(f"method={method!r} is not one of cosine, dot.")
     ready = unit_or_zero if method == "cosine" else _compact
     return lambda spans: ready(encode(spans))
 

@@ -51,9 +51,6 @@ def read_known(
         known: a source of pairs, several, or a list of texts and one of their translations.
         languages: codes of both.
         least: how many there must be.
-
-    Raises:
-        ValueError: fewer than `least`.
     """
     sides = _sides_of(known, languages)
     distinct = {}
@@ -69,13 +66,7 @@ def read_known(
 
 
 def are_learnt(known: str | Path | Sequence, languages: tuple[str, str], learnt_from: Collection[str]) -> bool:
-    """Whether a model was made from known pairs, which it then scores far higher than others.
-
-    Args:
-        known: as for `read_known`.
-        languages: codes of both.
-        learnt_from: hashes of the text that the model was made from.
-    """
+    """Whether a model was made from known pairs, by hashes of its text; it then scores them far higher than others."""
     return bool(learnt_from) and bool(_hashes(*_sides_of(known, languages), languages).intersection(learnt_from))
 
 
@@ -108,14 +99,8 @@ def _hashes(source: Sequence[str], target: Sequence[str], languages: tuple[str, 
 def without(side: Texts, known: Sequence[str]) -> Texts:
     """The side without the lines that are known texts."""
     taken = {plain(text) for text in known}
-    lines, texts = [], []
-    for line, text in zip(side.lines, side.texts):
-        if plain(text) not in taken:
-            lines.append(line)
-            texts.append(text)
-    if not texts:
-        raise ValueError(f"{side.name}: every line is a known pair's; give text beside them.")
-    return Texts(side.name, lines, texts)
+    others = ((line, text) for line, text in zip(side.lines, side.texts) if plain(text) not in taken)
+    return Texts.of(side.name, others, f"{side.name}: every line is a known pair's; give text beside them.")
 
 
 def flagged(
@@ -168,11 +153,7 @@ def columns(pairs: Sequence[ScoredPair]) -> dict[str, list]:
 
 
 def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:
-    """Warn where much of a side looks like another language, by what holds for any text; the shares that do.
-
-    Raises:
-        ValueError: as `check_texts`.
-    """
+    """Warn where much of a side looks like another language, by what holds for any text; the shares that do."""
     counts, totals = [], []
     for side, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
         check_texts(side.texts, f"{side.name}: text")

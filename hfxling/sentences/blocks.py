@@ -93,9 +93,8 @@ class Side:
     """
 
     def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
-        parts = parts_of(vectors)
-        self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
-        self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
+        self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts_of(vectors)]
+        self.method = "cosine" if len(self.parts) == 1 and isinstance(self.parts[0], np.ndarray) else "dot"
         self.device = device
         shapes = [part.shape for part in self.parts]
         if not shapes or any(len(shape) != 2 or not min(shape) for shape in shapes):
@@ -341,11 +340,7 @@ def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[n
 
 
 def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> int:
-    """Rows and columns of the largest block that the memory holds.
-
-    Raises:
-        ValueError: it does not hold the smallest one.
-    """
+    """Rows and columns of the largest block that the memory holds."""
     count, width, filled = sum(map(len, sides)), 0, []
     largest, pairs = (_LARGEST_ON_GPU, _PAIRS_ON_GPU) if device.startswith("cuda") else (_LARGEST, _PAIRS)
     for part in sides[0].parts:

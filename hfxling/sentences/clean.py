@@ -13,11 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hfxling.data.differences import markup_differs, numbers_differ
 from hfxling.data.faults import FLAGS, FaultFinder
 from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
-from hfxling.data.markup import markup_differs
-from hfxling.data.numbers import numbers_differ
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
@@ -29,7 +28,7 @@ from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Result, Text, check_list, check_outputs, verb
 
 from .engine import Margin, best_partners, length_weights, paired_margins, select
-from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
+from .neighbours import Dtype, Neighbours, check_search, slices
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
@@ -48,17 +47,11 @@ _CHUNK = 2_048  # pairs whose links are held at once
 
 
 class PairScores(NamedTuple):
-    """What is known of P pairs.
+    """What is known of P pairs."""
 
-    Attributes:
-        score: (P,) margins.
-        links: (P,) scores of the lexical model; NaN where it knows nothing of a side.
-        elsewhere: (P,) whether a side is the mutual best match of another text, and clearly so.
-    """
-
-    score: np.ndarray
-    links: np.ndarray | None
-    elsewhere: np.ndarray
+    score: np.ndarray  # (P,) margins
+    links: np.ndarray | None  # (P,) scores of the lexical model; NaN where it knows nothing of a side
+    elsewhere: np.ndarray  # (P,) whether a side is the mutual best match of another text, and clearly so
 
 
 @dataclass(repr=False)
@@ -367,9 +360,6 @@ def score_pairs(
     """How much better the sides of P pairs fit each other than other sentences of the same text.
 
     `k` and `margin` as for `clean`, options as for `Haystack`.
-
-    Raises:
-        ValueError: fewer distinct texts than neighbours, languages that the encoder has no part for, as `both_ways`.
     """
     from hfxling.encoders.haystack import Haystack
 
@@ -389,7 +379,7 @@ def score_pairs(
     haystack.check_disk(k)
     margin = margin or haystack.margin
     vectors = haystack.vectors()
-    neighbours = both_ways(*map(one_or_all, vectors), haystack.kept(k), **haystack.search_options)
+    neighbours = both_ways(*vectors, haystack.kept(k), **haystack.search_options)
     neighbours = haystack.rescored(neighbours, k)
     score = paired_margins(*haystack.readers(vectors), tuple(rows), *neighbours, margin)
     warn_of_hubs(best_partners(*neighbours, margin), [side.texts for side in sides])
@@ -471,9 +461,6 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
     """(P,) how much likelier pairs' words make each other than the words of other targets, in nats a word.
 
     Each half of the pairs, drawn at random, is judged by word links of the other one.
-
-    Raises:
-        ValueError: fewer than `FEWEST` pairs.
     """
     from hfxling.words.joint import JointAligner
 

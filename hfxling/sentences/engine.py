@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of, slices
+from .neighbours import Neighbours, Vectors, best_first, exact_scores, parts_of, slices
 
 Margin = Literal["ratio", "distance", "absolute"]
 MARGINS = get_args(Margin)
@@ -79,12 +79,13 @@ def mine_vectors(
     sides = parts_of(source), parts_of(target)
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
-    candidates = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
-    forward, backward = rescored([candidates], partial(_rows, sides[0]), partial(_rows, sides[1]), k)
+    candidates = both_ways(*few, kept, **options)
+    forward, backward = rescored([candidates], partial(rows_of, sides[0]), partial(rows_of, sides[1]), k)
     return select(forward, backward, margin, selection)
 
 
-def _rows(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
+def rows_of(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
+    """Some rows of every part."""
     return [part[rows] for part in parts]
 
 
@@ -164,9 +165,6 @@ def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple
         source: parts of one side's vectors, whose inner products add up.
         target: the same of the other side.
         terms: how many.
-
-    Raises:
-        ValueError: fewer than 1, or no part is sparse.
     """
     if terms < 1 or not any(map(issparse, source)):
         raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")
@@ -212,12 +210,7 @@ def rescored(
         source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
         target: the same of the other side.
         k: how many; the candidates' own k at most.
-
-    Raises:
-        ValueError: fewer candidates than that.
     """
-    if k > min(side.rows.shape[1] for kinds in candidates for side in kinds):
-        raise ValueError(f"k={k} is more than the candidates that were looked for; look for more.")
     sources, targets = len(candidates[0][0].rows), len(candidates[0][1].rows)
     codes = []  # of pairs: source row * targets + target row, so that a pair that was found twice is scored once
     for forward, backward in candidates:
@@ -250,10 +243,7 @@ def paired_margins(
         rows: (P,) source rows and (P,) target rows of the pairs.
         forward: what `both_ways` found for the source, whether the pairs are among it or not.
         backward: the same for the target.
-        margin: as for `mine_vectors`.
-
-    Raises:
-        ValueError: another margin; a ratio to a mean score that is not positive.
+        margin: of `MARGINS`.
     """
     check_choices(margin)
     scores = np.empty(len(rows[0]))

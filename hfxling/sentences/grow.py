@@ -25,7 +25,7 @@ from hfxling.methods.siamese.choice import fit_form
 from .blocks import both_ways
 from .engine import Mined
 from .impostors import Impostors, mutual_pairs, of_precision
-from .neighbours import TIE, Neighbours, best_first, one_or_all, unit
+from .neighbours import TIE, Neighbours, best_first, unit
 from .precision import Precision
 
 FOLDS = 3
@@ -67,19 +67,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Grown:
-    """What it ends with.
+    """What it ends with."""
 
-    Attributes:
-        pairs: of the wanted precision, best first.
-        learnt: the pairs that a model is to learn from, beside known ones.
-        rounds: all of them.
-        best: the round that the pairs are of.
-    """
-
-    pairs: Mined
-    learnt: Mined
-    rounds: list[Round]
-    best: Round
+    pairs: Mined  # of the wanted precision, best first
+    learnt: Mined  # the pairs that a model is to learn from, beside known ones
+    rounds: list[Round]  # all of them
+    best: Round  # the round that the pairs are of
 
 
 def grow(
@@ -97,22 +90,16 @@ def grow(
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
     Args:
-        texts: N and M sentences.
+        texts: N and M sentences, 15 at least.
         languages: codes of both.
-        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links alone count.
+        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links of known pairs alone count.
         known: known pairs that links learn from; none of their sentences is in the texts.
         rounds: at most, after the first.
         precision: wanted of the bitext.
         seed: of folds and links.
         memory: that the search may use.
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
-
-    Raises:
-        ValueError: neither vectors nor known pairs; fewer sentences than neighbours; too few pairs to learn
-            from, or pairs that links cannot tell from random ones.
     """
-    if vectors is None and not len(known[0]):
-        raise ValueError("neither vectors nor known pairs: give one of them.")
     heaps = Heaps(texts, languages, vectors, known, seed, memory)
     learnt: Mined | None = None
     history: list[tuple[Round, Mined, Mined]] = []
@@ -143,11 +130,6 @@ class Heaps:
     def __init__(self, texts, languages: tuple[str, str], vectors, known, seed: int, memory: int | str):
         self.texts = [list(side) for side in texts]
         self.sizes = tuple(len(side) for side in self.texts)
-        least = FOLDS * (K + 1)
-        if min(self.sizes) < least:
-            raise ValueError(
-                f"{self.sizes[0]} and {self.sizes[1]} sentences are too few; give at least {least} of each."
-            )
         self.languages = tuple(languages)
         self.known = known
         self.seed = seed
@@ -186,7 +168,7 @@ class Heaps:
                     [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
                     [dense[1], target],
                 ]
-            of_fold, of_targets = both_ways(*map(one_or_all, sides), K + 1, memory=self.memory)
+            of_fold, of_targets = both_ways(*sides, K + 1, memory=self.memory)
             forward.rows[rows], forward.scores[rows] = of_fold
             source_rows.append(rows[of_targets.rows])
             source_scores.append(of_targets.scores)
@@ -232,11 +214,7 @@ class Heaps:
 
 
 def centred(vectors: np.ndarray) -> np.ndarray:
-    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other.
-
-    Raises:
-        ValueError: most sentences have no vector of their own.
-    """
+    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other."""
     given = np.asarray(vectors, np.float32)
     rows = np.flatnonzero(given.any(axis=1))  # a static model has no vector for a text of which it knows no word
     ready = np.zeros_like(given)

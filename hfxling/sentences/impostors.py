@@ -31,17 +31,11 @@ DEVIATION = 0.4
 
 
 class Impostors(NamedTuple):
-    """What one side's sentences of P pairs are given without each other; -inf where another sentence keeps it.
+    """What one side's sentences of P pairs are given without each other; -inf where another sentence keeps it."""
 
-    Attributes:
-        scores: (P,) as they are.
-        raised: (P,) by the gap between the best and the second best wrong partner.
-        size: sentences of that side's text.
-    """
-
-    scores: np.ndarray
-    raised: np.ndarray
-    size: int
+    scores: np.ndarray  # (P,) as they are
+    raised: np.ndarray  # (P,) by the gap between the best and the second best wrong partner
+    size: int  # sentences of that side's text
 
 
 def mutual_pairs(

@@ -41,11 +41,7 @@ def joined(parts: Sequence[Neighbours]) -> Neighbours:
 
 
 def bytes_of(memory: int | str) -> int:
-    """Bytes of "4GiB", "500 MB" or a number.
-
-    Raises:
-        ValueError: another spelling, or nothing.
-    """
+    """Bytes of "4GiB", "500 MB" or a number."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B)?\s*", str(memory))
     size = int(float(match[1]) * _UNITS[match[2] or ""]) if match else 0
     if not size:
@@ -64,11 +60,7 @@ def check_search(dtype: str, memory: int | str, **counts: int) -> None:
 
 
 def unit(x) -> np.ndarray:
-    """Length-normalise the rows of (N, D) vectors; always a new float32 array.
-
-    Raises:
-        ValueError: not a non-empty matrix, or rows without a direction (zero, NaN, infinite), named by number.
-    """
+    """Length-normalise the rows of (N, D) vectors; always a new float32 array."""
     x = np.ascontiguousarray(x, dtype=np.float32)
     if x.ndim != 2 or x.size == 0:
         raise ValueError(f"Sentence vectors must be a non-empty (sentences, dimensions) array, got shape {x.shape}.")
@@ -89,11 +81,7 @@ def unit_or_zero(rows: np.ndarray) -> np.ndarray:
 
 
 def _as_given(x) -> np.ndarray | csr_array:
-    """(N, D) vectors in float64, whatever their lengths.
-
-    Raises:
-        ValueError: not a non-empty matrix, or values that are not finite.
-    """
+    """(N, D) vectors in float64, whatever their lengths."""
     x = csr_array(x, dtype=np.float64) if issparse(x) else np.asarray(x, np.float64)
     if x.ndim != 2 or not x.shape[0] or not np.isfinite(x.data if issparse(x) else x).all():
         raise ValueError(f"Vectors must be a non-empty matrix of finite numbers, got shape {x.shape}.")
@@ -101,11 +89,7 @@ def _as_given(x) -> np.ndarray | csr_array:
 
 
 def paired_units(source, target) -> tuple[np.ndarray, np.ndarray]:
-    """`unit` of two (N, D) sets whose rows pair up.
-
-    Raises:
-        ValueError: unequal shapes, and as `unit`.
-    """
+    """`unit` of two (N, D) sets whose rows pair up."""
     source, target = unit(source), unit(target)
     if source.shape != target.shape:
         raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
@@ -115,11 +99,6 @@ def paired_units(source, target) -> tuple[np.ndarray, np.ndarray]:
 def parts_of(vectors: Vectors | Sequence[Vectors]) -> list[Vectors]:
     """Vectors of several kinds, or one kind as a list of one."""
     return [vectors] if isinstance(vectors, np.ndarray) or issparse(vectors) else list(vectors)
-
-
-def one_or_all(parts: list[Vectors]) -> Vectors | list[Vectors]:
-    """The reverse of `parts_of`: one kind by itself, several as they are."""
-    return parts[0] if len(parts) == 1 else parts
 
 
 def nearest(
@@ -188,9 +167,6 @@ def ranking_vectors(
     Returns:
         Two new float32 arrays: unit vectors, (N, D) and (M, D); for CSLS (N, D + 2) and (M, D + 2), whose two more
         columns turn the dot product into cos(x, y) - r(x)/2 - r(y)/2, half of CSLS; for "dot" float64 ones as given.
-
-    Raises:
-        ValueError: unequal widths, vectors without a direction, an unknown method, `csls_k` beyond a side.
     """
     if method not in TIE:
         raise ValueError(f"method={method!r} is not one of {', '.join(TIE)}.")

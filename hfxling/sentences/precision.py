@@ -109,9 +109,6 @@ def choose_threshold(
         unpaired: share of the haystack's sources without a translation there; by default estimated.
         chooses: (K,) known pairs that choose the threshold, the others saying what it is worth; by default all do both.
         seed: of the interval.
-
-    Raises:
-        ValueError: no threshold gives that precision (the best that there is is named), or too little was found to say.
     """
     judge = found if chooses is None else found.of(~chooses)
     chooser = found if chooses is None else found.of(chooses)

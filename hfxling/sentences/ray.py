@@ -26,11 +26,7 @@ _AHEAD = 2  # tiles for every one that can be worked on at once
 
 
 def connect(workers: int | None = None) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start one on this machine, with a worker a processor or so many.
-
-    Raises:
-        ValueError: none answers at that address.
-    """
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine, with a worker a processor or so many."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         return

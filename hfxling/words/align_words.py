@@ -16,19 +16,19 @@ import numpy as np
 
 from hfxling.data.pairs import Pairs, Text
 from hfxling.data.pharaoh import Link, format_links, read_aligned, texts_of
+from hfxling.data.segment import Span
 from hfxling.encoders.identity import identity
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import EvalResult, format_table, interval_told
 from hfxling.files import atomic_path, content_hash
-from hfxling.parts import parts_beside
+from hfxling.parts import claim, parts_beside, readable, remove_parts
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
 from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
 from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
 from .links import Layer, Method, Units
-from .stored import PairLinks, StoredParts, packed
 
 if TYPE_CHECKING:
     from .aligner import AlignedLine, LineAligner
@@ -37,6 +37,28 @@ logger = logging.getLogger(__name__)
 _PART = 10_000  # pairs; a run that was stopped goes on from the last whole part
 _PLAN = 10  # seconds from which on a plan is measured long enough
 _FEW = 100  # pairs that it begins with
+
+
+@dataclass(frozen=True)
+class PairLinks:
+    """Links of one sentence pair.
+
+    Attributes:
+        source: units of the source line; `line[span.start:span.end]` is where one stands in it.
+        target: units of the target line.
+        links: (position of source unit, position of target unit), from 0, sorted.
+        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py` or by a
+            fitted confidence; of a trained aligner without either the mean weight that both directions give it.
+        source_null: of every source unit the probability that it is linked to none; [] of a trained aligner.
+        target_null: of every target unit the same.
+    """
+
+    source: Sequence[Span]
+    target: Sequence[Span]
+    links: list[Link]
+    scores: list[float]
+    source_null: Sequence[float] = ()
+    target_null: Sequence[float] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -299,18 +321,14 @@ def align_words(
         lines = aligner(source, target, batch_size=batch_size)
         return [_scored(line, fitted, min_confidence) for line in lines]
 
-    from .aligner import Aligner  # loads torch, as what opens one
-    from .sources import open_aligner
+    from .sources import open_aligner  # loads torch
 
     if plan:
         return plan_of(partial(open_aligner, source, target, languages, **options), scored)
     aligner, text = open_aligner(source, target, languages, **options)
     if heatmap is not None and not 1 <= pair <= len(text):
         raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
-    if fitted is not None:
-        _check_method(fitted, confidence, aligner.method)
-    elif min_confidence and isinstance(aligner, Aligner) and aligner.prior is None:
-        raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
+    _check_confidence(fitted, confidence, min_confidence, aligner)
     # Models are told apart by their content, not by their names, and the device does not change the links.
     settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
     settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
@@ -324,14 +342,15 @@ def align_words(
     result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
     if output is not None:
         result.save(output, with_scores=with_scores)
-    parts.clear()
+    if parts is not None:
+        remove_parts(parts, ["links_*.jsonl"])
     return result
 
 
 def _aligned(
-    aligner: LineAligner, text: Pairs, parts: StoredParts, scored: Callable[..., list[PairLinks]]
+    aligner: LineAligner, text: Pairs, parts: Path | None, scored: Callable[..., list[PairLinks]]
 ) -> list[PairLinks]:
-    """The links of all pairs, part by part."""
+    """The links of all pairs, part by part; those parts that are in the folder are read there."""
     from .joint import JointAligner
 
     # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped, unless
@@ -341,10 +360,9 @@ def _aligned(
     with bar(total=len(text), unit="pairs") as shown:
         for start in range(0, len(text), _PART):
             lines = text.source[start : start + _PART], text.target[start : start + _PART]
-            if start == 0 and learns_means:
-                pairs += scored(aligner, *lines)
-            else:
-                pairs += parts.take(start, partial(scored, aligner, *lines))
+            align = partial(scored, aligner, *lines)
+            is_kept = parts is not None and not (start == 0 and learns_means)
+            pairs += _kept(parts / f"links_{start}.jsonl", align) if is_kept else align()
             shown.update(len(lines[0]))
     return pairs
 
@@ -356,24 +374,50 @@ def _parts_of(
     links: tuple[Any, str | None],
     confidence: str | None,
     settings: dict[str, Any],
-) -> StoredParts:
+) -> Path | None:
     """Where the links of a long text are kept while it is aligned; nowhere for short texts and for loaded models."""
     folder = parts_beside(output)
     if folder is None or len(text) <= _PART:
-        return StoredParts(None, {})
+        return None
     models = []
     for name, revision in (model, links):
         if isinstance(name, str | Path):
             models.append(identity(name, revision))
         elif name is not None:
-            return StoredParts(None, {})
+            return None
     key = settings | {
         "text": content_hash(text.source, text.target),
         "models": models,
         "confidence": confidence and content_hash([Path(confidence).read_text(encoding="utf-8")]),
         "part": _PART,
     }
-    return StoredParts(folder, key)
+    claim(folder, key)
+    return folder
+
+
+def _kept(path: Path, align: Callable[[], list[PairLinks]]) -> list[PairLinks]:
+    """The links of a part, from its file or as `align` computes them; these are written there."""
+    if path.is_file():
+        with readable(path):
+            return [_unpacked(json.loads(record)) for record in path.read_text(encoding="utf-8").splitlines()]
+    pairs = align()
+    with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
+        for pair in pairs:
+            file.write(json.dumps(_packed(pair)) + "\n")
+    return pairs
+
+
+def _packed(pair: PairLinks) -> list:
+    """A pair as JSON holds it."""
+    return [pair.source, pair.target, pair.links, pair.scores, list(pair.source_null), list(pair.target_null)]
+
+
+def _unpacked(record: list) -> PairLinks:
+    """What `_packed` made of a pair."""
+    source, target, links, *scores = record
+    source = [Span(*span) for span in source]
+    target = [Span(*span) for span in target]
+    return PairLinks(source, target, [(i, j) for i, j in links], *scores)
 
 
 @verb
@@ -467,8 +511,15 @@ def _check_only_gold(confidence: str | None, units: str, others: Sequence[Any]) 
         raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
 
 
-def _check_method(fitted: LinkConfidence, path: str, method: str) -> None:
-    """Refuse a confidence of links that were decided in another way."""
+def _check_confidence(fitted: LinkConfidence | None, path: str | None, least: float, aligner: LineAligner) -> None:
+    """Refuse a confidence of links that were decided in another way, and a least one where there is none."""
+    from .aligner import Aligner
+
+    if fitted is None:
+        if least and isinstance(aligner, Aligner) and aligner.prior is None:
+            raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
+        return
+    method = aligner.method
     own_method = fitted.settings.get("method", method)
     if own_method != method:
         raise ValueError(
@@ -529,7 +580,7 @@ def plan_of(
         size = min(2 * size, count)
     stored = objects = 0
     for pair in pairs:
-        stored += len(json.dumps(packed(pair)))
+        stored += len(json.dumps(_packed(pair)))
         objects += _bytes_of(pair)
     times_aligned = count / size
     times_learnt = max(size, min(count, _most_learnt_from(aligner))) / size

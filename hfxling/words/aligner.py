@@ -15,10 +15,10 @@ from hfxling.data.pharaoh import Link
 from hfxling.data.segment import Encoding, Span, Vocabulary, load_vocabularies
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.sentences.neighbours import unit_or_zero
+from hfxling.sentences.neighbours import slices, unit_or_zero
 
 from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
-from .pairs import pad, pad_matrices
+from .pairs import like_sizes, pad, pad_matrices
 from .prior import LinkPrior
 
 _CHUNK = 2_000  # pairs that are sorted by length together
@@ -52,9 +52,6 @@ class LineAligner(ABC):
         units: "words" (what white space sets apart in the lines, as Pharaoh counts them), "segments" (the
             vocabularies' own) or "characters".
         method: one of `METHODS`.
-
-    Raises:
-        ValueError: unknown units or method.
     """
 
     def __init__(self, languages: Sequence[str], units: str, method: str):
@@ -70,16 +67,17 @@ class LineAligner(ABC):
         """Align line i of the source with line i of the target, in that order; an empty side gives no links.
 
         `batch_size` pairs at a time, by default as many as `_CELLS` lets in; the links do not depend on it.
-
-        Raises:
-            ValueError: unequal numbers of lines.
         """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
         for start in range(0, len(source), _CHUNK):
             prepared, sizes = self._prepared(source[start : start + _CHUNK], target[start : start + _CHUNK])
             aligned: list[AlignedLine | None] = [None] * len(prepared)
-            for rows in _unit_batches(sizes, batch_size):
+            order = np.lexsort((-sizes[:, 1], -sizes[:, 0]))  # largest first
+            batches = like_sizes(sizes, order, _CELLS)
+            if batch_size:
+                batches = (order[part] for part in slices(len(order), batch_size))
+            for rows in batches:
                 for row, line in zip(rows, self._decided([prepared[row] for row in rows])):
                     aligned[row] = line
             yield from aligned
@@ -103,9 +101,6 @@ class Aligner(LineAligner):
         units: as for `LineAligner`.
         method: one of `METHODS` but "probability"; by default `default_method` chooses.
         prior: what the attention starts from, where the model was trained with one.
-
-    Raises:
-        ValueError: as `LineAligner`; a language without vocabulary.
     """
 
     def __init__(
@@ -170,12 +165,7 @@ class Aligner(LineAligner):
 
 
 def load_aligner(name: str, **hub_kwargs) -> tuple[AlignerModel, dict[str, Vocabulary]]:
-    """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository.
-
-    Raises:
-        FileNotFoundError: no aligner there.
-        ValueError: its tokenizers are missing or need a segmenter that is not registered.
-    """
+    """An `AlignerModel` in evaluation mode and its vocabularies by language, from a folder or a Hub repository."""
     with one_line_where_missing(name, "model", "an aligner"):
         model = AlignerModel.from_pretrained(name, **hub_kwargs).eval()
         return model, load_vocabularies(name, model.config.languages, **hub_kwargs)
@@ -209,8 +199,6 @@ def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
     A segment belongs to the unit that it starts in, and to every other that starts inside it.
     """
     table = np.zeros((len(units), len(segments)), np.float32)
-    if not units:
-        return table
     starts = [unit.start for unit in units]
     for column, segment in enumerate(segments):
         first = max(0, bisect_right(starts, segment.start) - 1)
@@ -232,22 +220,6 @@ def aligned_lines(
         line_probability = None if probability is None else probability[cut]
         lines.append(AlignedLine(*units[row], line_links, line_soft, line_probability))
     return lines
-
-
-def _unit_batches(sizes: np.ndarray, batch_size: int | None) -> Iterator[list[int]]:
-    """Rows of like (N, 2) sizes, largest first, as many as `_CELLS` allows or `batch_size` says."""
-    batch, largest = [], np.ones(2, int)
-    for row in np.lexsort((-sizes[:, 1], -sizes[:, 0])).tolist():
-        largest = np.maximum(largest, sizes[row])
-        is_full = (len(batch) + 1) * largest.prod() > _CELLS
-        if batch_size:
-            is_full = len(batch) == batch_size
-        if batch and is_full:
-            yield batch
-            batch, largest = [], np.maximum(1, sizes[row])
-        batch.append(row)
-    if batch:
-        yield batch
 
 
 def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:

@@ -73,9 +73,6 @@ class LinkConfidence:
         """Learn from links whose correctness is known, given as by `gather`; `settings` are kept with the result.
 
         The isotonic step is learnt from the logits of links whose sentence the regression had not seen.
-
-        Raises:
-            ValueError: fewer than 10 sentence pairs with links, or all links right or all wrong.
         """
         from sklearn.isotonic import IsotonicRegression
 
@@ -112,12 +109,7 @@ class LinkConfidence:
 
     @classmethod
     def load(cls, path: str | Path) -> LinkConfidence:
-        """Read what `save` wrote.
-
-        Raises:
-            FileNotFoundError: no such file.
-            ValueError: another file, or one with other features.
-        """
+        """Read what `save` wrote."""
         if not Path(path).is_file():
             raise FileNotFoundError(f"{path}: no confidence was fitted; run hfxling align with --fit_confidence GOLD.")
         try:
@@ -142,13 +134,8 @@ def expected_calibration_error(probabilities, right, bins: int = BINS) -> float:
     """Mean distance, 0..1, between (L,) probability and share of right links, over bins with equally many links.
 
     Links of equal probability may fall into neighbouring bins.
-
-    Raises:
-        ValueError: no links, or unequal numbers.
     """
     probabilities, right = np.asarray(probabilities, np.float64), np.asarray(right, np.float64)
-    if not len(right) or len(right) != len(probabilities):
-        raise ValueError(f"{len(probabilities)} probabilities for {len(right)} links; give one each, at least one.")
     # Where probabilities tie, the share of right ones among them stands for each: their order is of no matter.
     _, inverse, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
     right = (np.bincount(inverse, right) / counts)[inverse]

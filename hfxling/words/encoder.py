@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig
 
 from hfxling.data.segment import Span
-from hfxling.encoders.frozen import DTYPES, length_sorted, load_tokenizer, read_as_seen, token_limit
+from hfxling.encoders.frozen import length_sorted, load_tokenizer, read_as_seen, token_limit
 from hfxling.encoders.prompts import prompt_for, prompt_of
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.encoder import hidden_states, load_encoder
@@ -41,10 +41,6 @@ class WordEncoder:
         layer: index into `hidden_states` of the one that is read.
         means: of every language what all its pieces have in common.
         kept: pieces of lines that are read more than once, see `keep`.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-        ValueError: a tokenizer that does not say where its pieces stand, a layer that the encoder lacks.
     """
 
     def __init__(
@@ -58,8 +54,6 @@ class WordEncoder:
         dtype: str = "float32",
     ):
         check_device(device)
-        if dtype not in DTYPES:
-            raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if hasattr(model, "prompts") and hasattr(model, "tokenizer"):
             self._take_loaded(model, layer)
@@ -107,9 +101,6 @@ class WordEncoder:
         A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
         all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
         text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
-
-        Raises:
-            ValueError: text whose script the encoder does not know.
         """
         if not lines:
             return [[] for _ in views]
@@ -171,7 +162,7 @@ class WordEncoder:
             return_offsets_mapping=True,
             return_attention_mask=False,
         )
-        self._check_known(encoded["input_ids"], len(lines))
+        self._check_known(encoded["input_ids"])
         line_of = encoded["overflow_to_sample_mapping"]
         windows_of: dict[int, list[int]] = {}
         for window, line in enumerate(line_of):
@@ -191,11 +182,10 @@ class WordEncoder:
                     is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)
                     yield line, places[is_text], vectors[is_text]
 
-    def _check_known(self, ids: Sequence[Sequence[int]], lines: int) -> None:
-        unknown = self.tokenizer.unk_token_id
-        pieces = sum(map(len, ids))
-        share = sum(list(row).count(unknown) for row in ids) / max(1, pieces)
-        if unknown is not None and lines and share > _MOST_UNKNOWN:
+    def _check_known(self, ids: Sequence[Sequence[int]]) -> None:
+        unknown = self.tokenizer.unk_token_id  # None for a tokenizer that knows all
+        share = sum(row.count(unknown) for row in ids) / max(1, sum(map(len, ids)))
+        if share > _MOST_UNKNOWN:
             raise ValueError(
                 f"{self.name} does not know the script of this text: {share:.0%} of its pieces are unknown; "
                 "give another model, or none for links learnt from the text."

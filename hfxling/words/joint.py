@@ -38,14 +38,10 @@ SURE, SHRINKAGE = 0.8, 0.3  # probability of these links, and share of the ident
 
 @dataclass(frozen=True)
 class View:
-    """One way to cut both languages into segments, and the links between them.
+    """One way to cut both languages into segments, and the links between them."""
 
-    Attributes:
-        vocabularies: of source and target.
-        priors: link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
-    """
-
-    vocabularies: list[Vocabulary]
+    vocabularies: list[Vocabulary]  # of source and target
+    # link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
     priors: list[LinkPrior]
 
 
@@ -123,10 +119,8 @@ class JointAligner(LineAligner):
         for side_segmenters in segmenters or view_segmenters(languages):
             views.append(View(vocabularies_of_text(languages, (source, target), side_segmenters), []))
         aligner = cls(languages, views, encoder, **options)
-        if encoder is None:
-            aligner._learn_links(aligner._read(source, target))
-            return aligner
-        aligner._learn_links(aligner._read_with_map(source, target))
+        read = aligner._read if encoder is None else aligner._read_with_map
+        aligner._learn_links(read(source, target))
         return aligner
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
@@ -190,9 +184,6 @@ class JointAligner(LineAligner):
         """(N,) mean log probability of a segment given the other side, over both directions, all views and priors.
 
         The higher, the likelier two sentences translate each other; -inf where a side is empty.
-
-        Raises:
-            ValueError: an encoder alone has no probabilities of words.
         """
         if not self.views:
             raise ValueError("an encoder alone has no probabilities of words; give links, or learn them from text.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from hfxling.evaluation.word_translation import (
 )
 from hfxling.files import atomic_path
 from hfxling.progress import bar
+from hfxling.sentences.tables import columns_of, to_tsv
 from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
 from .links import Layer
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
-_BREAKS = re.compile(r"[\t\r\n]+")
 _COLUMNS = ("word", "count", "rank", "translation", "score", "together")
 
 
@@ -80,14 +79,13 @@ class Lexicon(Result):
         header = list(_COLUMNS)
         for number in range(1, EXAMPLES + 1):
             header += [f"example {number} source", f"example {number} target"]
-        lines = ["\t".join(header)]
+        rows = []
         for row in self.rows:
-            cells = [row.word, str(row.count), str(row.rank), row.translation, f"{row.score:.4f}", str(row.together)]
+            cells = [row.word, row.count, row.rank, row.translation, f"{row.score:.4f}", row.together]
             for example in row.examples:
-                cells += [_BREAKS.sub(" ", side.strip()) for side in example]
-            cells += [""] * (len(header) - len(cells))
-            lines.append("\t".join(cells))
-        return "\n".join(lines) + "\n"
+                cells += [side.strip() for side in example]
+            rows.append(cells + [""] * (len(header) - len(cells)))
+        return to_tsv(columns_of(header, rows))[0]
 
     def save(self, path: str | Path) -> None:
         """Write what `to_text` says."""
@@ -224,7 +222,7 @@ def _word_vectors(
     """What words are compared by, for source and target."""
     from .joint import learnt_rows, segment_similarities
     from .pairs import EncodedPairs
-    from .prior import translation_counts
+    from .prior import link_counts_of, translation_counts
 
     static = None
     if by != "links":
@@ -236,7 +234,7 @@ def _word_vectors(
     target = [encoded[1][row].ids for row in rows]
     pairs = EncodedPairs(links.languages, source, target)
     if links.network is None and not links.is_learnt:
-        counts = links.prior.link_counts(pairs, [len(vocabulary) for vocabulary in links.vocabularies])
+        counts = link_counts_of([links.prior], pairs, [len(vocabulary) for vocabulary in links.vocabularies])
         return link_vectors(counts, static)
     similarity = None
     if links.encoder is not None:

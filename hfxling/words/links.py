@@ -6,16 +6,13 @@ padding.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Literal, get_args
 
 import numpy as np
 
-from hfxling.data.pharaoh import Link
-
-SYMMETRIZATIONS = ("intersection", "union", "grow-diag-final-and", "forward", "backward")
 MEAN = "mean"
 PROBABILITY = "probability"
 SIMILARITIES = ("argmax", "itermax", "softmax")
@@ -79,15 +76,10 @@ def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-di
 
     In "grow-diag-final-and" the intersection grows by links of the union beside it, horizontally, vertically and
     diagonally, that reach a unit without link, and then by links of either direction whose two units both have none.
-
-    Raises:
-        ValueError: an unknown method.
     """
     if method == "grow-diag-final-and":
         return np.stack([_grown(f, b) for f, b in zip(forward, backward)])
     simple = {"intersection": forward & backward, "union": forward | backward, "forward": forward, "backward": backward}
-    if method not in simple:
-        raise ValueError(f"symmetrization {method!r} is not one of {', '.join(SYMMETRIZATIONS)}.")
     return simple[method]
 
 
@@ -155,9 +147,6 @@ def decode(soft: SoftAlignment, method: str = "grow-diag-final-and") -> np.ndarr
 
     A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
     more than 1/2 on average), or similarity alone.
-
-    Raises:
-        ValueError: an unknown method.
     """
     if method in SIMILARITIES:
         pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]
@@ -184,30 +173,22 @@ def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
     """grow-diag-final-and of one pair: the order of the original's loops, on the few places that hold a link."""
     candidates = set(zip(*np.nonzero(forward ^ backward)))
     links = forward & backward
-    queue = list(zip(*np.nonzero(links)))
     has_source, has_target = links.any(1), links.any(0)
     has_grown = True
     while has_grown:
         has_grown = False
-        for i, j in _growing(queue):
+        places = list(zip(*np.nonzero(links)))  # in order, as they are in a heap
+        while places:
+            i, j = heappop(places)
             for down, right in _NEIGHBOURS:
                 k, m = i + down, j + right
                 if (k, m) in candidates and not (has_source[k] and has_target[m]):
                     candidates.remove((k, m))
-                    insort(queue, (k, m))
-                    links[k, m] = has_source[k] = has_target[m] = True
-                    has_grown = True
+                    links[k, m] = has_source[k] = has_target[m] = has_grown = True
+                    if (k, m) > (i, j):  # an earlier one has its turn in the next round
+                        heappush(places, (k, m))
     for direction in (forward, backward):
         for i, j in zip(*np.nonzero(direction)):
             if not (has_source[i] or has_target[j]):
                 links[i, j] = has_source[i] = has_target[j] = True
     return links
-
-
-def _growing(queue: list[Link]) -> Iterator[Link]:
-    """The places of a sorted list in their order, those that are inserted behind the current one included."""
-    after = 0
-    while after < len(queue):
-        place = queue[after]
-        yield place
-        after = bisect_right(queue, place)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,18 @@ def encoded_pairs(
     for vocabulary, lines in zip(vocabularies, (source, target)):
         sides.append([ids[:longest] for ids in vocabulary.encode_ids(lines)])
     return EncodedPairs(tuple(languages), *sides)
+
+
+def like_sizes(sizes: np.ndarray, order: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Rows of (N, 2) sizes in an order, in batches: one, or as many as have `most` cells, padded to the largest."""
+    start = 0
+    while start < len(order):
+        next_sizes = np.maximum(sizes[order[start : start + most]], 1)  # no row has fewer cells than one
+        cells_of_largest = np.maximum.accumulate(next_sizes, axis=0).prod(1)
+        batch_cells = cells_of_largest * np.arange(1, len(cells_of_largest) + 1)  # of the next 1, 2, ... rows
+        count = max(1, np.searchsorted(batch_cells, most, side="right"))
+        yield order[start : start + count]
+        start += count
 
 
 def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:

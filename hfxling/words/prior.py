@@ -31,7 +31,7 @@ from hfxling.progress import bar
 
 from .classes import word_classes
 from .links import TEMPERATURE, attention
-from .pairs import EncodedPairs, stack
+from .pairs import EncodedPairs, like_sizes, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
@@ -111,9 +111,6 @@ class LinkPrior:
             equal: of every source class the target class that is written alike, see `equal_classes`; their links start
                 likelier than others.
             similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
-
-        Raises:
-            ValueError: no pair with words on both sides.
         """
         tables, batches = _untrained(classes, pairs, equal, similarities)
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=True))
@@ -207,10 +204,6 @@ class LinkPrior:
         (forward, *_), (backward, *_) = _expected_both(self.tables, batch)
         return [forward[:, :, 1:], backward[:, :, 1:]]
 
-    def link_counts(self, pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None):
-        """(V, W) sparse matrix of how often each source word is expected to be linked to each target word."""
-        return link_counts_of([self], pairs, sizes, similarities)
-
     def save(self, folder: str | Path) -> None:
         """Write `prior_SOURCE-TARGET.safetensors` in the folder."""
         tensors = {"classes.source": self.classes[0], "classes.target": self.classes[1]}
@@ -222,11 +215,7 @@ class LinkPrior:
 
     @classmethod
     def load(cls, folder: str, languages: Sequence[str], **hub_kwargs) -> LinkPrior:
-        """Read what `save` wrote, from a folder or a Hub repository.
-
-        Raises:
-            ValueError: it is damaged.
-        """
+        """Read what `save` wrote, from a folder or a Hub repository."""
         file = prior_file(languages)
         tensors = load_file(cached_file(folder, file, **hub_kwargs))
         try:
@@ -272,7 +261,10 @@ def posteriors_of(
 def link_counts_of(
     priors: Sequence[LinkPrior], pairs: EncodedPairs, sizes: Sequence[int], similarities: Similarities | None = None
 ):
-    """The sum of `LinkPrior.link_counts` of priors that were learnt together, as `learn_both` does."""
+    """(V, W) sparse matrix of how often each source word is expected to be linked to each target word.
+
+    Of priors that were learnt together, as `learn_both` does, it is the sum.
+    """
     from scipy.sparse import coo_array
 
     links_of: list[list] = [[] for _ in priors]
@@ -334,23 +326,15 @@ def prior_file(languages: Sequence[str]) -> str:
 
 def _by_length(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
     """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
-    lengths = np.array([list(map(len, source)), list(map(len, target))])
-    order = np.lexsort((lengths[1], lengths[0]))  # by the source's length, then by the target's
-    order = order[lengths[:, order].min(0) > 0]
-    start = 0
-    while start < len(order):
-        # Of a batch of the next 1, 2, ... pairs: all are padded to the longest. No pair has fewer cells than one.
-        next_lengths = lengths[:, order[start : start + _CELLS]]
-        cells_of_longest = np.maximum.accumulate(next_lengths, axis=1).prod(0)
-        batch_cells = cells_of_longest * np.arange(1, len(cells_of_longest) + 1)
-        size = max(1, np.searchsorted(batch_cells, _CELLS, side="right"))
-        rows = order[start : start + size]
+    lengths = np.array([list(map(len, source)), list(map(len, target))]).T
+    order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by the source's length, then by the target's
+    order = order[lengths[order].min(1) > 0]
+    for rows in like_sizes(lengths, order, _CELLS):
         sides = []
         for side_classes, side in zip(classes, (source, target)):
             ids = stack([side[row] for row in rows])
             sides.append(np.where(ids >= 0, side_classes[ids], -1))
         yield rows, [(sides[0], sides[1]), (sides[1], sides[0])]
-        start += size
 
 
 def _untrained(
@@ -362,9 +346,6 @@ def _untrained(
     """Tables of all classes that meet in a sentence pair, and the text with its places in them.
 
     All are equally probable, but those of words that are written alike.
-
-    Raises:
-        ValueError: no pair with words on both sides.
     """
     blank = []
     for emitted_classes in classes[::-1]:

@@ -70,16 +70,6 @@ def link_probability(kind: str, weights: Sequence[Directions], decisive: int, si
     return is_real(logit.shape, sizes) / (1 + np.exp(-logit))
 
 
-def fit_probability(evidence: np.ndarray, is_right: np.ndarray) -> dict[str, list[float] | float]:
-    """Weights and bias of (L, F) evidence of links and whether they are right, as `probability.json` keeps them."""
-    from sklearn.linear_model import LogisticRegression
-
-    mean, scale = evidence.mean(0), np.maximum(evidence.std(0), 1e-9)
-    fitted = LogisticRegression(max_iter=2000).fit((evidence - mean) / scale, is_right)
-    weight = fitted.coef_[0] / scale
-    return {"weight": weight.round(5).tolist(), "bias": round(float(fitted.intercept_[0] - mean @ weight), 5)}
-
-
 @cache
 def _stored() -> dict[str, dict]:
     return json.loads(WEIGHTS.read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,26 +35,14 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class LinkSource:
-    """Links of a language pair, or the text that they are to be learnt from.
+    """Links of a language pair, or the text that they are to be learnt from."""
 
-    Attributes:
-        name: what results call it.
-        languages: codes of source and target.
-        vocabularies: of both.
-        network: a trained aligner.
-        prior: link probabilities of the words; None for an aligner that was trained without any.
-        further_views: those of a lexical model with more than one way to cut text.
-        encoder: whose similarities are heeded where links are learnt.
-        learnt_with: Hub id and revision of the encoder that known links were learnt with; None for none.
-    """
-
-    name: str
-    languages: Pair
-    vocabularies: list[Vocabulary]
-    network: AlignerModel | None = None
-    prior: LinkPrior | None = None
-    further_views: tuple[View, ...] = ()
-    encoder: WordEncoder | None = None
+    name: str  # what results call it
+    languages: Pair  # codes of source and target
+    views: list[View]  # ways to cut text, and the links in each; a lexical model may have several
+    network: AlignerModel | None = None  # a trained aligner
+    encoder: WordEncoder | None = None  # whose similarities are heeded where links are learnt
+    # Hub id and revision of the encoder that known links were learnt with; None for none.
     learnt_with: tuple[str, str | None] | None = None
 
     @property
@@ -62,15 +50,15 @@ class LinkSource:
         """Whether links are to be learnt from the text itself."""
         return self.network is None and self.prior is None
 
-    def views(self) -> list[View]:
-        """The links of every view; of an aligner there is one.
+    @property
+    def vocabularies(self) -> list[Vocabulary]:
+        """Those of source and target, in the first view."""
+        return self.views[0].vocabularies
 
-        Raises:
-            ValueError: an aligner that was trained without links.
-        """
-        if self.prior is None:
-            raise ValueError(f"{self.name} was trained without links; give another, or none to learn from the text.")
-        return [View(self.vocabularies, [self.prior]), *self.further_views]
+    @property
+    def prior(self) -> LinkPrior | None:
+        """Link probabilities of the first view; None for an aligner that was trained without any."""
+        return next(iter(self.views[0].priors), None)
 
 
 def open_aligner(
@@ -95,10 +83,6 @@ def open_aligner(
     """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
 
     Parameters are those of `align_words`; `first` is how many pairs are read.
-
-    Raises:
-        FileNotFoundError: no such model or file.
-        ValueError: models, languages or options that do not fit.
     """
     options = {"units": units, "method": method}
     model = with_links(model, is_encoder_kept=True)
@@ -144,18 +128,16 @@ def _aligner_of(
     if link_source.network is not None and encoder is None:
         vocabularies = dict(zip(pair, link_source.vocabularies))
         return Aligner(link_source.network, vocabularies, pair, prior=link_source.prior, **options)
-    views = link_source.views()
+    if link_source.prior is None:
+        raise ValueError(f"{link_source.name} was trained without links; give another, or none to learn from the text.")
+    views = link_source.views
     if text is not None:
         views = [_with_jumps(view, pair, text) for view in views]
     return JointAligner(pair, views, encoder, **options)
 
 
 def is_encoder(model: Any, revision: str | None = None) -> bool:
-    """Whether a model is an encoder of text, and neither an aligner nor a lexical model.
-
-    Raises:
-        FileNotFoundError: no such folder or Hub model.
-    """
+    """Whether a model is an encoder of text, and neither an aligner nor a lexical model."""
     from sentence_transformers import SentenceTransformer
 
     if isinstance(model, Aligner | LexicalModel):
@@ -189,10 +171,6 @@ def open_word_encoder(
     """An encoder at its layer: a given one, that which is known for its depth, or the one that `agreed_layer` finds.
 
     `units` are those that links will be between; other options are those of `WordEncoder`.
-
-    Raises:
-        FileNotFoundError: no such model.
-        ValueError: a layer that there is not; and as `WordEncoder`.
     """
     if layer is not None and layer != AGREEMENT and not isinstance(layer, int):
         raise ValueError(f"layer={layer!r}: give a number from 0, or {AGREEMENT}.")
@@ -235,12 +213,7 @@ def links_of_text(
     revision: str | None = None,
     layer: Layer | None = None,
 ) -> tuple[LinkSource, Pairs]:
-    """Open a model and read text, or read text that links are to be learnt from; parameters as of `lexicon`.
-
-    Raises:
-        FileNotFoundError: no such model or file.
-        ValueError: as `open_links` and `read_pairs`.
-    """
+    """Open a model and read text, or read text that links are to be learnt from; parameters as of `lexicon`."""
     model = with_links(model, is_encoder_kept=True)
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
@@ -255,23 +228,18 @@ def links_of_text(
     segmenters = [word_segmenter(language) for language in pair]
     vocabularies = vocabularies_of_text(pair, (text.source, text.target), segmenters)
     name = "the text" if encoder is None else f"the text, with {encoder.name}"
-    return LinkSource(name, pair, vocabularies, encoder=encoder), text
+    return LinkSource(name, pair, [View(vocabularies, [])], encoder=encoder), text
 
 
 def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | None = None) -> LinkSource:
-    """The links of an aligner or a lexical model: a folder, a Hub id or a loaded one.
-
-    Raises:
-        FileNotFoundError: no such model.
-        ValueError: another kind of model, languages that it does not know.
-    """
+    """The links of an aligner or a lexical model: a folder, a Hub id or a loaded one."""
     if isinstance(model, Aligner):
         vocabularies = dict(zip(model.languages, model.vocabularies))
         pair = _checked(languages, model.languages)
         prior = model.prior
         if prior is not None and prior.languages != pair:
             prior = prior.reversed()
-        return LinkSource("aligner in memory", pair, vocabularies_of(vocabularies, pair), model.model, prior)
+        return _of_network("aligner in memory", pair, vocabularies, model.model, prior)
     if isinstance(model, LexicalModel):
         return _of_lexical(model, "links in memory", languages)
     check_model("model", model, Aligner, LexicalModel)
@@ -284,7 +252,14 @@ def open_links(model: Any, languages: Sequence[str] | None, *, revision: str | N
     network, vocabularies = load_aligner(name, **hub_kwargs)
     pair = _checked(languages, network.config.languages)
     prior = load_prior(name, network.config, pair, **hub_kwargs)
-    return LinkSource(name, pair, vocabularies_of(vocabularies, pair), network, prior)
+    return _of_network(name, pair, vocabularies, network, prior)
+
+
+def _of_network(
+    name: str, pair: Pair, vocabularies: Mapping[str, Vocabulary], network: AlignerModel, prior: LinkPrior | None
+) -> LinkSource:
+    view = View(vocabularies_of(vocabularies, pair), [] if prior is None else [prior])
+    return LinkSource(name, pair, [view], network)
 
 
 def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
@@ -308,15 +283,7 @@ def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None)
         there = model.links[":".join(pair)][number].matrix()
         back = model.links[":".join(pair[::-1])][number].matrix()
         views.append(View(vocabularies, [LinkPrior.of_odds(pair, there, back)]))
-    first, *further = views
     learnt_with = None
     if model.config.encoder is not None:
         learnt_with = model.config.encoder, model.config.encoder_revision
-    return LinkSource(
-        name,
-        pair,
-        first.vocabularies,
-        prior=first.priors[0],
-        further_views=tuple(further),
-        learnt_with=learnt_with,
-    )
+    return LinkSource(name, pair, views, learnt_with=learnt_with)

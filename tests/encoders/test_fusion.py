@@ -159,6 +159,3 @@ def test_a_pool_is_a_sample_of_all_pairs():
     rows = pool_rows(5000)
     assert len({*rows.tolist()}) == len(rows) == 1000
     assert rows.max() > 4500
-    for key in (("zh", "source"), ("en", "query")):
-        with pytest.raises(ValueError, match=f"'{key[0]}' as '{key[1]}': give zh or vi, query or document"):
-            fitted(texts(0.5, 0.5)).vectors(*texts(0, 0)[0], *key)

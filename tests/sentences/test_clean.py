@@ -20,7 +20,8 @@ from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.fusion import fit_fusion
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import weights_hash
-from hfxling.sentences import both_ways, clean, select
+from hfxling.sentences import clean, select
+from hfxling.sentences.blocks import both_ways
 
 SOUND = list(zip(*(sample_texts(lang, "train", generated=0) for lang in ("en", "id"))))
 FEW = SOUND[:40]

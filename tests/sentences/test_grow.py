@@ -9,8 +9,8 @@ import hfxling
 from hfxling.cli import main
 from hfxling.encoders.protocol import Encoder
 from hfxling.files import files_of
-from hfxling.sentences import both_ways
 from hfxling.sentences import grow as module
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import Mined, select
 from hfxling.sentences.impostors import Impostors, mutual_pairs, of_precision
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hfxling.sentences import blocks, both_ways
+from hfxling.sentences import blocks
+from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.shards import clear, search
 
 

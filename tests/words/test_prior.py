@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from hfxling.data.segment import Vocabulary
 from hfxling.words import prior as link_prior
 from hfxling.words.pairs import EncodedPairs
-from hfxling.words.prior import LinkPrior, translation_counts
+from hfxling.words.prior import LinkPrior, link_counts_of, translation_counts
 
 WORDS = 30
 CLASSES = [np.arange(WORDS) + 1] * 2
@@ -127,7 +127,7 @@ def test_a_pair_alone_and_among_others_has_the_same_posteriors(monkeypatch):
 def test_expected_counts_are_the_posteriors_summed():
     pairs, _ = sentences(30)
     prior = LinkPrior.learn(pairs, CLASSES)
-    counts = prior.link_counts(pairs, [WORDS, WORDS]).toarray()
+    counts = link_counts_of([prior], pairs, [WORDS, WORDS]).toarray()
     total = sum((f + b).sum() / 2 for f, b in prior.posteriors(pairs.source, pairs.target))
     assert counts.sum() == pytest.approx(total, rel=0.01)
     assert counts[4:-1].argmax(1).tolist() == list(range(4, WORDS - 1))
@@ -139,7 +139,7 @@ def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
         Vocabulary.learn([" ".join(f"w{i:02}x" for i in range(4, WORDS))], "lo", segmenter="whitespace")
     ] * 2
     counts = translation_counts(pairs, vocabularies).toarray()
-    alone = [prior.link_counts(pairs, [WORDS, WORDS]) for prior in LinkPrior.learn_both(pairs, CLASSES)]
+    alone = [link_counts_of([prior], pairs, [WORDS, WORDS]) for prior in LinkPrior.learn_both(pairs, CLASSES)]
     assert abs(alone[0] - alone[1]).sum() > 1
     np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 

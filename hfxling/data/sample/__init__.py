@@ -51,14 +51,9 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dat
         source_lang: one of `LANGUAGES`.
         target_lang: another one.
         split: one of `SPLITS`.
-
-    Raises:
-        ValueError: for an unknown language or split.
     """
     from datasets import Dataset
 
-    if source_lang == target_lang:
-        raise ValueError(f"source and target language are both {source_lang!r}; choose two of {', '.join(LANGUAGES)}.")
     source = sample_texts(source_lang, split)
     target = sample_texts(target_lang, split)
     languages = {"source_lang": [source_lang] * len(source), "target_lang": [target_lang] * len(target)}

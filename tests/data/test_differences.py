@@ -1,8 +1,8 @@
-"""Numbers of a source and of its translation."""
+"""Numbers and markup of a source and of its translation."""
 
 import pytest
 
-from hfxling.data.numbers import numbers_differ
+from hfxling.data.differences import markup_differs, numbers_differ
 
 
 @pytest.mark.parametrize(
@@ -28,3 +28,31 @@ from hfxling.data.numbers import numbers_differ
 def test_numbers(source, target, differ):
     assert numbers_differ(source, target) is differ
     assert numbers_differ(target, source) is differ
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<p>Xin chào</p>",
+        'Xin <a href="/vi/chao">chào</a>',
+        "Xin<br/>chào",
+        '<seg id="1">Xin chào',
+        "Xin <unk> chào",
+        "Xin&nbsp;chào",
+        "&quot;Xin chào&QUOT;",
+        "Xin chào&#8230;",
+        "Xin chào&#x2026;",
+    ],
+)
+def test_markup_on_one_side(text):
+    assert markup_differs("你好", text)
+    assert markup_differs(text, "你好")
+    assert not markup_differs("<b>你好</b>", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a < b và c > d", "x <y và z> w", "tôi <3 bạn", "AT&T; R&D; &nosuch;", "5 & 6; 7", "<<Báo>> <Báo Nhân dân>", ""],
+)
+def test_what_is_no_markup(text):
+    assert not markup_differs("你好", text)

@@ -1,15 +1,18 @@
-"""Whether a translation has other numbers than its source."""
+"""What one side of a pair has and the other one lacks: numbers, and markup of the page that it was taken from."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
+from html.entities import html5
 
 _NUMBER = re.compile(r"\d{2,}")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[.,:\s](?=\d)")  # 1,000 and 1.000, 7:55 and 7.55
 _BUDDHIST_ERA = 543  # years before ours that it begins, as it is counted in Thailand and Laos
 _BUDDHIST_YEARS = range(2443, 2644)  # 1900 to 2100
+_TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*=[^<>]*)?\s*/?>", re.IGNORECASE)  # an attribute has a value
+_ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|([a-z][a-z0-9]*));", re.IGNORECASE)
 
 
 def numbers_differ(source: str, target: str) -> bool:
@@ -37,3 +40,27 @@ def _numbers(text: str) -> Counter[str]:
             digits = str(int(digits) - _BUDDHIST_ERA)
         counts[digits.replace("0", "")] += 1
     return counts
+
+
+def markup_differs(source: str, target: str) -> bool:
+    """Whether one side has HTML tags or entities, and the other none of either.
+
+    Text whose tags were kept on purpose has them on both sides.
+
+    Example:
+        >>> markup_differs("他来了。", "<p>Anh ấy đã đến.</p>")
+        True
+        >>> markup_differs("我 <b>爱</b> 你", "Tôi <b>yêu</b> bạn")
+        False
+    """
+    return _has_markup(source) != _has_markup(target)
+
+
+def _has_markup(text: str) -> bool:
+    if _TAG.search(text):
+        return True
+    for entity in _ENTITY.finditer(text):
+        name = entity[1]
+        if name is None or f"{name};" in html5:
+            return True
+    return False
