@@ -12,11 +12,14 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 
 import hfxling
 from hfxling.console import check_words, run
 from hfxling.missing import extra_named
+
+if TYPE_CHECKING:
+    from cyclopts import MissingArgumentError
 
 # One spelling of the languages for another.
 _SIDES = ("--source_lang", "--target_lang")
@@ -89,7 +92,7 @@ def _overview() -> str:
 
 def _call(name: str, verb: Callable, words: list[str]) -> None:
     """Read the words, call the verb, show its result."""
-    from cyclopts import App, CycloptsError, Parameter
+    from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
     words, config = _prepared(words, verb)
     app = App(
@@ -121,10 +124,21 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         with extra_named(f"hfxling {name}"):
             result = app(words)
     except CycloptsError as error:
-        line = " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
+        is_missing = isinstance(error, MissingArgumentError)
+        line = _missing(error) if is_missing else " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
         raise ValueError(f"{line}; see hfxling {name} --help.") from None
     if result is not None:
         _show(result, arguments.get("output"))
+
+
+def _missing(error: MissingArgumentError) -> str:
+    """Which option has too few values, or is not there at all."""
+    option = error.argument.name
+    example = " (such as --languages zh vi)" if option == "--languages" else ""
+    if error.keyword is None and not error.tokens_so_far:
+        return f"{option} is missing{example}"
+    count, _ = error.argument.token_count()
+    return f"{option} needs {'a value' if count == 1 else f'{count} values'}{example}"
 
 
 def _default_told(value: Any) -> str | None:

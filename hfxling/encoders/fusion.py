@@ -34,7 +34,7 @@ class Fusion:
     """How much a dense and a sparse score count, and what they are compared with."""
 
     weight: float  # of the dense score; the sparse one has the rest
-    # standard deviations of both scores between sentences that do not translate each other.
+    # Standard deviations of both scores between sentences that do not translate each other.
     deviations: tuple[float, float]
     pools: Pools  # dense and sparse vectors of training text, of both languages in both roles
     lexical: str  # hash of the sparse encoder

@@ -17,7 +17,7 @@ class Pooled:
     """How tokens become a sentence's vector."""
 
     mode: str  # mean, cls or last; mean where the model does something else
-    # what the model does besides that and normalising, such as ("Dense",) or ("max pooling",).
+    # What the model does besides that and normalising, such as ("Dense",) or ("max pooling",).
     further: tuple[str, ...] = ()
 
 
