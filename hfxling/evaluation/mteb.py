@@ -20,8 +20,7 @@ from scipy.sparse import issparse
 from sentence_transformers import SimilarityFunction
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.tasks import Rows, Task, TaskText, has_parts
-from hfxling.evaluation.tatoeba import CODES
+from hfxling.evaluation.tasks import Rows, Task, TaskText, code_for, has_parts
 from hfxling.files import content_hash
 from hfxling.progress import shown
 
@@ -59,9 +58,7 @@ class MtebEncoder:
         self.sizes.setdefault(subset, len(texts))
         side = call % 2 if prompt_type is None else int(prompt_type.value == "document")
         codes = _language_codes(task_metadata, hf_subset)
-        language = codes[min(side, len(codes) - 1)]
-        if language not in self.encoder.routes:
-            language = CODES.get(language, language)
+        language = code_for(self.encoder, codes[min(side, len(codes) - 1)])
         has_roles = prompt_type is not None or has_parts(self.encoder)
         role = ("query", "document")[side] if has_roles else "query"
         vectors = self.encoder.encode(texts, language, role)

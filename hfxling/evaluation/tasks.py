@@ -181,9 +181,8 @@ def encode_alike(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[Vectors, Vectors]:
     """Vectors of texts neither side of which is searched: all are queries, unless the encoder has parts by role."""
-    if has_parts(encoder):
-        return encode_sides(encoder, source, target, languages)
-    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], "query")
+    role = "document" if has_parts(encoder) else "query"
+    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], role)
 
 
 def has_parts(encoder: Encoder) -> bool:
@@ -218,7 +217,7 @@ class Tatoeba(Task):
         if has_parts(encoder):
             rankings = {}
             for lang, pairs in text.items():
-                languages = [_code_for(encoder, lang), _code_for(encoder, ENGLISH)]
+                languages = [code_for(encoder, lang), code_for(encoder, ENGLISH)]
                 vectors = encode_sides(encoder, *sides_of(pairs), languages)
                 methods = methods_for(encoder, self.methods)
                 rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
@@ -227,7 +226,7 @@ class Tatoeba(Task):
         return tatoeba_results(text, rankings, **row)
 
 
-def _code_for(encoder: Encoder, code: str) -> str:
+def code_for(encoder: Encoder, code: str) -> str:
     """The code by which an encoder knows a language of ISO 639-3."""
     return code if code in encoder.routes else CODES.get(code, code)
 
@@ -397,12 +396,9 @@ class Tokens(Task):
         return pairs, content_hash(source, target, links)
 
     def measure(self, text: list, encoder: Encoder, row: dict) -> Rows:
-        return self._rows(text, encoder, None, row)
+        return self.compare(text, encoder, None, row)
 
-    def compare(self, text: list, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
-        return self._rows(text, encoder, baseline, row)
-
-    def _rows(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
+    def compare(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
         states_by_model: dict[str, tuple] = {}
         scores_of_baseline = None
         if baseline is not None:

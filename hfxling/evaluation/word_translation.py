@@ -72,12 +72,11 @@ class LexiconScores:
     candidates: int  # target words to choose from
 
 
-def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str, set[str]]:
-    """Read word TAB translation [TAB origin] lines into source word -> translations, in normalised spelling.
+def read_dictionary(path: str | Path) -> dict[str, set[str]]:
+    """Read lines of word TAB translation into source word -> translations, in normalised spelling.
 
     Args:
-        path: TSV file, `.gz` too, without header.
-        origin: keep only lines whose third column has this between its plus signs, e.g. "concept".
+        path: TSV file, `.gz` too, without header; further columns are passed over.
 
     Raises:
         FileNotFoundError: no such file.
@@ -87,17 +86,15 @@ def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str,
         raise FileNotFoundError(f"{path}: no such dictionary; check the path.")
     dictionary: dict[str, set[str]] = {}
     for number, text in read_lines(str(path)):
-        cells = text.split("\t")
-        words = [normalize(cell) for cell in cells[:2]]
-        if len(words) < 2 or not all(words) or (origin is not None and len(cells) < 3):
-            need = "word TAB translation" + (" TAB origin" if origin is not None else "")
-            raise ValueError(f"{path}, line {number}: {text[:40]!r} is not {need}; mend or remove the line.")
-        if origin is None or origin in cells[2].split("+"):
-            source, target = words
-            dictionary.setdefault(source, set()).add(target)
+        words = [normalize(cell) for cell in text.split("\t")[:2]]
+        if len(words) < 2 or not all(words):
+            raise ValueError(
+                f"{path}, line {number}: {text[:40]!r} is not word TAB translation; mend or remove the line."
+            )
+        source, target = words
+        dictionary.setdefault(source, set()).add(target)
     if not dictionary:
-        asked = "" if origin is None else f" of origin {origin!r}"
-        raise ValueError(f"{path}: no entry{asked} in it; check the file.")
+        raise ValueError(f"{path}: no entry in it; check the file.")
     return dictionary
 
 
@@ -141,12 +138,7 @@ def protocol_results(
     """
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])
-    has_words = False
-    for word, translations in dictionary.items():
-        if word in known_source and not known_target.isdisjoint(translations):
-            has_words = True
-            break
-    if not has_words:
+    if all(known_target.isdisjoint(dictionary[word]) for word in known_source & dictionary.keys()):
         protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
     sides = [*dictionary], sorted(set().union(*dictionary.values()))
     rows = []

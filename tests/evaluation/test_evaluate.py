@@ -56,6 +56,12 @@ def ranks(model, source_task=None, target_task=None):
     return gold_ranks(model.encode(list(source), task=source_task), model.encode(list(target), task=target_task))
 
 
+def test_a_folder_may_be_called_as_a_task_is(run, text, tmp_path, monkeypatch):
+    (tmp_path / "tatoeba").symlink_to(text)
+    monkeypatch.chdir(tmp_path)
+    assert run("tatoeba", data=["tatoeba"]).rows[0].direction == "cmn->eng"
+
+
 def test_tatoeba_writes_languages_and_names_what_is_missing(run, models, text, tmp_path):
     result = run("tatoeba", data=[str(text)])
     rows = result.rows
