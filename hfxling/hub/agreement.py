@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import chain
 from pathlib import Path
 
@@ -30,19 +31,16 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
+    held = list(_held(text))
+    lines = [line for _, line in held]
     faults = []
-    for number, line in _held(text):
-        if wanted and line == wanted[0]:
-            wanted.pop(0)
+    for kind, start, stop, first, last in SequenceMatcher(None, wanted, lines, autojunk=False).get_opcodes():
+        if kind == "equal":
             continue
-        faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
-        # One change is one fault: a line that comes too early takes those before it along, any other stands for the
-        # next one that is wanted.
-        if line in wanted:
-            del wanted[: wanted.index(line) + 1]
-        elif wanted:
-            wanted.pop(0)
-    faults += [f"{CARD}: lacks {line.strip()[:160]!r}" for line in wanted]
+        for number, line in held[first:last]:
+            faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
+        for line in wanted[start + last - first : stop]:  # one change is one fault: the others were changed
+            faults.append(f"{CARD}: lacks {line.strip()[:160]!r}")
     return faults + _score_faults(text, rendered)
 
 

@@ -22,7 +22,6 @@ from .snippets import Client, client_snippets, fenced, fused_snippet, standard_s
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
-_FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
 _CUT = 256  # components, the length of short vectors that the limits tell of
 _SECRETS = ("token", "hub_token", "api_key")
 
@@ -106,12 +105,8 @@ class CardInfo:
     @classmethod
     def from_record(cls, card: Mapping) -> CardInfo:
         """What the entry "card" of a results.json says."""
-        fields = {name: value for name, value in card.items() if name not in _FORMER}
-        clients = {}
-        for name, client in fields.get("clients", {}).items():
-            if isinstance(client, Mapping):  # earlier versions wrote words
-                clients[name] = Client(**client)
-        return cls(**fields | {"clients": clients})
+        clients = {name: Client(**client) for name, client in card.get("clients", {}).items()}
+        return cls(**card | {"clients": clients})
 
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
@@ -217,16 +212,12 @@ def template(name: str) -> Template:
     return environment.get_template(f"{name}.md.jinja")
 
 
-def _number(value: float, unit: str, sign: str = "") -> str:
-    return format(value, f"{sign}.{1 if unit == '%' else 3}f")
-
-
-def _interval(low: float | None, high: float | None, unit: str) -> str:
-    return "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
+def _interval(low: float | None, high: float | None, digits: int) -> str:
+    return "" if low is None or high is None else f" [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _measured(row: EvalResult | None) -> str:
-    return "" if row is None else _number(row.value, row.unit) + _interval(row.low, row.high, row.unit)
+    return "" if row is None else f"{row.value:.{row.digits}f}{_interval(row.low, row.high, row.digits)}"
 
 
 def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
@@ -252,7 +243,7 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     paired = after.settings.get("paired")
     if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
-        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}"
+        basis = f"{paired['difference']:+.{after.digits}f}{_interval(low, high, after.digits)}"
         basis += f", p {p_told(paired['p_value'])}"
     elif None in (before.low, before.high, after.low, after.high):
         return "unclear", "no interval"
@@ -334,20 +325,15 @@ def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
     """What cutting vectors to `_CUT` components loses at worst; that it is not known, of those that invite to it."""
     if not rows:
         return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
-    width = max(row.settings["dimensions"] for row in rows)
-    whole, cut = {}, {}  # P@1 of each test set and direction, by vectors of either length
+    scores: dict[int, dict[tuple, float]] = defaultdict(dict)  # P@1 by length, then by test set and direction
     for row in rows:
-        if row.settings["precision"] != "float32":
-            continue
-        test = (row.dataset, row.split, row.direction)
-        if row.settings["dimensions"] == width:
-            whole[test] = row.value
-        elif row.settings["dimensions"] == _CUT:
-            cut[test] = row.value
-    losses = {test: whole[test] - cut[test] for test in whole if test in cut}
-    if not losses:
+        if row.settings["precision"] == "float32":
+            scores[row.settings["dimensions"]][row.dataset, row.split, row.direction] = row.value
+    width = max(scores)
+    if width == _CUT or _CUT not in scores:
         return ""
-    worst = max(losses, key=losses.get)
+    whole, cut = scores[width], scores[_CUT]
+    worst = max(whole, key=lambda test: whole[test] - cut[test])
     direction = worst[2]
     return (
         f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst "

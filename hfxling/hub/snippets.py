@@ -81,6 +81,11 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
     return examples
 
 
+def _listed(*texts: str) -> str:
+    """Texts as a list in Python, which is the same in JSON."""
+    return json.dumps(texts, ensure_ascii=False)
+
+
 def _is_plain(text: str) -> bool:
     """Whether a text is a short sentence that may stand between quotes in a snippet."""
     return 4 <= len(text) <= 60 and _UNPLAIN.search(text) is None
@@ -98,8 +103,7 @@ def standard_snippets(
         examples: the model's own, where it has any.
     """
     source, target = both_sides(languages)
-    queries = json.dumps([example(source, examples)], ensure_ascii=False)
-    documents = json.dumps([example(target, examples)], ensure_ascii=False)
+    queries, documents = _listed(example(source, examples)), _listed(example(target, examples))
     trust = ", trust_remote_code=True" if flag else ""
     title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
     return {
@@ -133,8 +137,7 @@ def part_snippets(
         examples: the model's own, where it has any.
     """
     trust = ", trust_remote_code=True" if flag else ""
-    texts = json.dumps([example(language, examples)], ensure_ascii=False)
-    other_texts = json.dumps([example(other, examples)], ensure_ascii=False)
+    texts, other_texts = _listed(example(language, examples)), _listed(example(other, examples))
     both = f"""from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{{repo}}"{trust})
@@ -159,8 +162,8 @@ encoder = PeftModel.from_pretrained(encoder, "{{repo}}", subfolder="adapter")"""
 def fused_snippet(lexical: str, languages: Sequence[str], examples: Examples | None = None) -> str:
     """How a dense model is used together with the lexical one that its fusion was made for."""
     source, target = languages[:2]
-    query = json.dumps([example(source, examples)], ensure_ascii=False)
-    candidates = json.dumps([example(target, examples), example(target, examples, 1)], ensure_ascii=False)
+    query = _listed(example(source, examples))
+    candidates = _listed(example(target, examples), example(target, examples, 1))
     return f"""import hfxling
 
 both = {{"model": "{{repo}}", "lexical": "{lexical}", "languages": ("{source}", "{target}")}}
@@ -289,18 +292,18 @@ def _langchain(client: Client, source: str, target: str, examples: Examples | No
     arguments = options[0]
     if len(options) > 1:  # a line each
         arguments = "\n" + "".join(f"    {option},\n" for option in options)
-    one = json.dumps(example(source, examples), ensure_ascii=False)
-    other = json.dumps(example(target, examples), ensure_ascii=False)
+    query = json.dumps(example(source, examples), ensure_ascii=False)
+    documents = _listed(example(target, examples))
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
 
 embeddings = HuggingFaceEmbeddings({arguments})
-query = embeddings.embed_query({one})
-documents = embeddings.embed_documents([{other}])"""
+query = embeddings.embed_query({query})
+documents = embeddings.embed_documents({documents})"""
 
 
 def _fastembed(client: Client, source: str, target: str, width: int | None, examples: Examples | None) -> str:
     additional = f"\n    additional_files={json.dumps(client.files)}," if client.files else ""
-    texts = json.dumps([example(source, examples), example(target, examples)], ensure_ascii=False)
+    texts = _listed(example(source, examples), example(target, examples))
     return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 
