@@ -13,6 +13,7 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
+from hfxling.sentences.engine import Mined, mine_vectors
 from hfxling.sentences.neighbours import nearest
 
 from .averages import mean_result
@@ -20,7 +21,6 @@ from .items import Items
 from .results import EvalResult
 from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
-Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
 SPLITS = ("training", "test")
 SWAPS = 10_000  # of the test of two F1
 
@@ -100,17 +100,14 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
 
     For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
     scale of their own, the difference.
-    """
-    from hfxling.sentences.blocks import both_ways  # torch with it
 
-    # Matrices in a list are compared by inner product, whatever their kind.
-    sides = (source, target) if method == "cosine" else ([source], [target])
-    (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
-    level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2
-    margins = forward - level if method == "dot" else forward / np.where(np.abs(level) > 1e-9, level, 1e-9)
-    best = margins.argmax(1)
-    rows = np.arange(len(columns))
-    return rows, columns[rows, best], margins[rows, best]
+    Raises:
+        ValueError: a ratio to a mean cosine that is not positive.
+    """
+    k = min(k, source.shape[0], target.shape[0])
+    if method == "dot":  # matrices in a list are compared by inner product, whatever their kind
+        return mine_vectors([source], [target], k, "distance", selection="forward")
+    return mine_vectors(source, target, k, selection="forward")
 
 
 def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:

@@ -107,14 +107,12 @@ class Candidate:
     @property
     def needs(self) -> str:
         """The three of `needs_...` in words."""
-        words = []
-        if self.needs_language:
-            words.append("the texts' language")
-        if self.needs_remote_code:
-            words.append("trust_remote_code")
-        if self.needs_hfxling:
-            words.append("hfxling")
-        return ", ".join(words) or "nothing"
+        needs = {
+            "the texts' language": self.needs_language,
+            "trust_remote_code": self.needs_remote_code,
+            "hfxling": self.needs_hfxling,
+        }
+        return ", ".join(name for name, is_needed in needs.items() if is_needed) or "nothing"
 
 
 @dataclass(frozen=True)

@@ -106,13 +106,10 @@ class Selection(Result):
             rows.append([candidate.name, *scores, *ways, *cost])
         forward, backward = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
-        if len(self.folds) == 1:
-            left_out = f"{held} pairs left out, {BLOCKS} times {held // BLOCKS} neighbouring lines, which are together"
-        else:
-            size = len(self.folds[0])
-            left_out = (
-                f"{held} pairs left out in turn, in {len(self.folds)} folds of {size} neighbouring lines, which are"
-            )
+        left_out = f"{held} pairs left out, {BLOCKS} times {held // BLOCKS} neighbouring lines, which are together"
+        if len(self.folds) > 1:
+            folds = f"{len(self.folds)} folds of {len(self.folds[0])} neighbouring lines"
+            left_out = f"{held} pairs left out in turn, in {folds}, which are"
         lines = [
             format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
             f"{left_out} the candidates; P@1 in %, both ways",
@@ -242,11 +239,12 @@ class Selection(Result):
         fitted = self._fitted
         encoder = fitted.competitors.encoder
         stages = {"after": candidate} if encoder is None else {"before": encoder.candidate, "after": candidate}
+        folds = list(candidate.ranks)
+        in_folds = "1 fold" if len(folds) == 1 else f"{len(folds)} folds"
         rows = []
         for stage, measured in stages.items():
             for direction, pair in enumerate((self.languages, self.languages[::-1])):
                 has_baseline = stage == "after" and encoder is not None
-                folds = list(candidate.ranks)
                 row = mean_result(
                     "P@1",
                     measured.hits(direction, folds),
@@ -254,7 +252,7 @@ class Selection(Result):
                     dataset=self.text.corpus.name,
                     revision=self.text.corpus.pairs[0].revision("train"),
                     seed=fitted.training_args.seed,
-                    split=f"training pairs, left out in {folds_told(len(folds))} of neighbours",
+                    split=f"training pairs, left out in {in_folds} of neighbours",
                     direction="->".join(pair),
                     model=fitted.model,
                     settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
@@ -463,10 +461,7 @@ def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
 
 def _shown_test(test: Sequence[Any] | None) -> list[str]:
     """The test text as the card records it."""
-    words = []
-    for side in test or ():
-        words.append(str(side) if is_source(side) else "TEXTS")
-    return words
+    return [str(side) if is_source(side) else "TEXTS" for side in test or ()]
 
 
 def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
@@ -591,11 +586,6 @@ def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence
     return f"{wish}: {reason}; {remedy}."
 
 
-def folds_told(count: int) -> str:
-    """A number of folds in words."""
-    return "1 fold" if count == 1 else f"{count} folds"
-
-
 def most_precise(able: Sequence[Candidate]) -> Candidate:
     """The one that found most pairs; two are compared by the pairs that both were asked for."""
     best = able[0]
@@ -620,11 +610,7 @@ def _may_be_chance(lead: np.ndarray) -> bool:
 
 def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:
     """The command that does the same, as the card records it; options at their defaults are left out."""
-    words = ["hfxling", "fit"]
-    for source in sources:
-        if source is not None:
-            words.append(str(source))
-    words += ["--languages", *languages]
+    words = ["hfxling", "fit", *(str(source) for source in sources if source is not None), "--languages", *languages]
     parameters = inspect.signature(select).parameters
     for name, value in options.items():
         if value is None or str(value) == str(parameters[name].default) or value in ((), []):
