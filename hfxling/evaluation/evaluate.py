@@ -368,13 +368,9 @@ def _languages(languages: Languages | None, tasks: Sequence[str], models: _Model
     """Source and target language, the model's where none are given; None where no task asks."""
     if languages is not None:
         return languages_of(None, languages)
-    asking = [name for name in tasks if "languages" in TASKS[name].needs]
-    if not asking:
-        return None
-    source, target = languages_of(models.encoder, None)
-    if source is None or target is None:
-        raise ValueError(f"task {asking[0]}: the model knows no languages; give languages, such as zh vi.")
-    return source, target
+    if any("languages" in TASKS[name].needs for name in tasks):
+        return languages_of(models.encoder, None, needed=True)
+    return None
 
 
 def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Mapping[str, Any], *, has_sides: bool) -> None:

@@ -188,7 +188,7 @@ def quality(
             device=device,
             trust_remote_code=trust_remote_code,
         )
-    pair = languages_of(encoder or links, languages)
+    pair = languages_of(encoder or links, languages, needed=True)
     scorers = make_scorers(encoder, links, pair)
     model_name = None if encoder is None else encoder.name
     settings = {"model": model_name, "source_lang": pair[0], "target_lang": pair[1]}
@@ -272,8 +272,6 @@ def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, language
     Raises:
         ValueError: languages that an encoder does not know.
     """
-    if None in languages:
-        raise ValueError("the model does not say which languages it is for: give languages, such as zh vi.")
     scorers: dict[str, Scorer] = {}
     if encoder:
         if encoder.method != "cosine":

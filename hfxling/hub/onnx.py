@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import warnings
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer
 
 from hfxling.encoders.frozen import length_sorted
+from hfxling.encoders.identity import read_json
 from hfxling.files import atomic_path
 from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
@@ -57,9 +57,9 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
         ValueError: a folder without an encoder and stock modules.
     """
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
+    config = read_json(folder / "config.json")
+    if not config:
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kinds = {kind.stock_key: kind for kind in MODELS if issubclass(kind, StockModel)}
     keys = [key for key in kinds if key in config]
     if not keys:

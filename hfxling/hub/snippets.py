@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hfxling.encoders.identity import modules_of, read_json
 from hfxling.models.stock import ROUTES
 
 from .served import server_fault, variant_id
@@ -192,7 +193,7 @@ class Client:
 
 def is_sparse_encoder(folder: Path) -> bool:
     """Whether a folder is one for `SparseEncoder`."""
-    return (_read(folder / "config_sentence_transformers.json") or {}).get("model_type") == "SparseEncoder"
+    return read_json(folder / "config_sentence_transformers.json").get("model_type") == "SparseEncoder"
 
 
 def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
@@ -200,13 +201,13 @@ def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
 
     `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
     """
-    modules = _read(folder / "modules.json") or []
+    modules = modules_of(str(folder))
     if not modules or is_sparse_encoder(folder):
         return {}
     needs_code = any(module["type"].endswith(".NormalizeParts") for module in modules)
     routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
-        routes |= dict.fromkeys(_read(path)["structure"])
+        routes |= dict.fromkeys(read_json(path)["structure"])
     languages = [route for route in routes if route not in ROUTES]
     server = server_fault(folder, repo_id)
     if needs_code:
@@ -226,7 +227,7 @@ def _fastembed_client(folder: Path, repo_id: str | None) -> Client:
         elif languages:
             fault += f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
         return Client(fault)
-    if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
+    if read_json(folder / "config_sentence_transformers.json").get("default_prompt_name"):
         return Client("it puts no prompt before texts, and this model wants one")
     beside = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ONNX}?*"))
     return Client(files=beside)
@@ -236,10 +237,10 @@ def width_of(folder: Path) -> int | None:
     """Width of a folder's sentence vectors: of its last map, or else of the encoder; None for what has no encoder."""
     maps = sorted(folder.glob("[0-9]*_Dense/config.json")) or sorted(folder.glob("[0-9]*_Router/*_Dense/config.json"))
     if maps:
-        return _read(maps[-1])["out_features"]
+        return read_json(maps[-1])["out_features"]
     if not (folder / "1_Pooling").is_dir():
         return None
-    return (_read(folder / "config.json") or {}).get("hidden_size")
+    return read_json(folder / "config.json").get("hidden_size")
 
 
 def client_snippets(
@@ -325,7 +326,3 @@ def fenced(snippet: str) -> str:
         return f"```python\n{snippet}\n```"
     except SyntaxError:
         return f"```bash\n{snippet}\n```"
-
-
-def _read(path: Path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
