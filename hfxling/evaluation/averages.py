@@ -35,9 +35,6 @@ def macro_average(groups: Sequence[np.ndarray], *, same_items: bool = False) -> 
     `groups` are the (N_g,) per-item scores of every group (language), which count alike. With `same_items` they are
     translations of the same items, row by row, as in XNLI, and items are what varies. Otherwise the groups are
     independent of each other, as for Tatoeba.
-
-    Raises:
-        ValueError: no group, an empty group, or unequal sizes where `same_items` is set.
     """
     groups = [np.asarray(group, dtype=np.float64) for group in groups]
     if not groups or not all(group.size for group in groups):

@@ -107,9 +107,6 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
     """Compare every figure of the first run with the same figure of each other run; p-values are corrected over all.
 
     `runs` are rows with their items, by the run's name.
-
-    Raises:
-        ValueError: rows without items, items that contradict their figure, figures of other items, or none in common.
     """
     for name, rows in runs.items():
         if not any(row.items for row in rows):

@@ -297,11 +297,7 @@ def _measured(
     common: Mapping[str, Any],
     folder: Path | None,
 ) -> list[EvalResult]:
-    """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones.
-
-    Raises:
-        ValueError: the file of an earlier run is not what its name says.
-    """
+    """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones."""
     content, digest = text
     # The models stand in the key by role: the same folder as model and as lexical model gives other figures.
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]

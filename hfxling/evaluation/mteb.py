@@ -188,11 +188,7 @@ class MtebTask(Task):
 def mteb_tasks(
     names: Sequence[str], languages: Sequence[str], batch_size: int, results: Path | None
 ) -> dict[str, MtebTask]:
-    """Tasks for `evaluate`, called mteb:NAME; mteb's own files go to `results`.
-
-    Raises:
-        ValueError: a name that mteb does not know.
-    """
+    """Tasks for `evaluate`, called mteb:NAME; mteb's own files go to `results`."""
     tasks = {}
     for name in names:
         try:

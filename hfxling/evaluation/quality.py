@@ -246,11 +246,7 @@ def _check(
 
 
 def head_of_pair(model: Model, languages: Languages | None) -> Model:
-    """The model that is asked for; of a folder with a head for each of several language pairs, in either order, theirs.
-
-    Raises:
-        ValueError: heads for other language pairs only, or no languages to choose by.
-    """
+    """The model that is asked for; of a folder with heads for several language pairs the one for theirs."""
     if not isinstance(model, str | Path) or Path(model, "modules.json").is_file():
         return model
     heads = {path.parent.parent.name: path.parent for path in sorted(Path(model).glob("*/model/modules.json"))}
@@ -267,11 +263,7 @@ def head_of_pair(model: Model, languages: Languages | None) -> Model:
 
 
 def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, languages: Languages) -> dict[str, Scorer]:
-    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read.
-
-    Raises:
-        ValueError: languages that an encoder does not know.
-    """
+    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read."""
     scorers: dict[str, Scorer] = {}
     if encoder:
         if encoder.method != "cosine":
@@ -308,11 +300,7 @@ def check_calibration(path: str, calibration: Calibration, settings: Mapping, na
 
 
 def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
-    """(N,) human scores; NaN where there is none.
-
-    Raises:
-        ValueError: not as many as pairs, or one that is no finite number; with its line.
-    """
+    """(N,) human scores; NaN where there is none."""
     if len(values) != len(pairs):
         raise ValueError(
             f"{len(values)} human scores for {len(pairs)} pairs: give one a pair (None for none), or a table's column."

@@ -187,9 +187,6 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     has a run's own scatter in it.
 
     `sizes` are the training pairs of (R,) runs, `scores` what each reached.
-
-    Raises:
-        ValueError: when all runs have the same size, or there are two only: a line through two points has no band.
     """
     from scipy import stats
 

@@ -103,9 +103,6 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
 
     Words of `extra` (in normalised spelling, e.g. a dictionary's) that are several of its segments are added; those
     with an unknown segment are left out.
-
-    Raises:
-        ValueError: another number of vectors than words; vectors without direction.
     """
     vectors = np.asarray(vectors, np.float32)
     if len(vectors) != len(vocabulary):
@@ -192,9 +189,6 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
 
     A rank is one more than the number of other rows that score at least as much as the best right translation. The
     dictionary's words are in normalised spelling.
-
-    Raises:
-        ValueError: no word of the dictionary can be asked for.
     """
     row_of = source.row_of
     candidates: dict[str, list[int]] = {}

@@ -50,12 +50,7 @@ def check_packages() -> None:
 
 
 def load_models(folder: str | Path) -> dict[str, StockModel]:
-    """What of a folder can become a graph: the model, or one a language by the language's code.
-
-    Raises:
-        FileNotFoundError: no such folder.
-        ValueError: a folder without an encoder and stock modules.
-    """
+    """What of a folder can become a graph: the model, or one a language by the language's code."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     if not config:
@@ -75,9 +70,6 @@ def write_onnx(model: StockModel, path: Path) -> None:
     """Write the graph: input_ids and attention_mask, (B, S) int64 each, to sentence_embedding, (B, D) at unit length.
 
     Weights that a single file cannot hold lie in a second one beside it.
-
-    Raises:
-        ValueError: when onnxruntime computes other vectors than torch.
     """
     ids = torch.randint(5, 50, (_BATCH, _LENGTH))
     mask = torch.ones_like(ids)

@@ -190,11 +190,7 @@ def renamed(
 
 
 def _state_licence(record: dict, licence: str) -> None:
-    """Write the licence of model and text into a record that states none.
-
-    Raises:
-        ValueError: it states another one.
-    """
+    """Write the licence of model and text into a record that states none."""
     card = record["card"]
     entries = [card, *card["train_data"]]
     for entry in entries:

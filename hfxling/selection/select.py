@@ -20,9 +20,8 @@ from hfxling.data.sources import name_of_pair
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
-from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
-from hfxling.evaluation.retrieval import hits_at
+from hfxling.evaluation.retrieval import before_after_results, hits_at
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
 from hfxling.hub.record import RECORD
@@ -238,27 +237,19 @@ class Selection(Result):
         """P@1 of a candidate among left-out pairs, and of the encoder before it where there is one."""
         fitted = self._fitted
         encoder = fitted.competitors.encoder
-        stages = {"after": candidate} if encoder is None else {"before": encoder.candidate, "after": candidate}
+        measured = [candidate] if encoder is None else [encoder.candidate, candidate]
         folds = list(candidate.ranks)
         in_folds = "1 fold" if len(folds) == 1 else f"{len(folds)} folds"
-        rows = []
-        for stage, measured in stages.items():
-            for direction, pair in enumerate((self.languages, self.languages[::-1])):
-                has_baseline = stage == "after" and encoder is not None
-                row = mean_result(
-                    "P@1",
-                    measured.hits(direction, folds),
-                    baseline=encoder.candidate.hits(direction, folds) if has_baseline else None,
-                    dataset=self.text.corpus.name,
-                    revision=self.text.corpus.pairs[0].revision("train"),
-                    seed=fitted.training_args.seed,
-                    split=f"training pairs, left out in {in_folds} of neighbours",
-                    direction="->".join(pair),
-                    model=fitted.model,
-                    settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
-                )
-                rows.append(row)
-        return rows
+        return before_after_results(
+            {each.name: (each.hits(0, folds), each.hits(1, folds)) for each in measured},
+            self.languages,
+            dataset=self.text.corpus.name,
+            revision=self.text.corpus.pairs[0].revision("train"),
+            seed=fitted.training_args.seed,
+            split=f"training pairs, left out in {in_folds} of neighbours",
+            model=fitted.model,
+            settings={"candidates": len(self.folds[0])},
+        )
 
 
 @dataclass
@@ -549,11 +540,7 @@ def _training_arguments(folder: str, seed: int, repo: str | None, device: str | 
 
 
 def eligible(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
-    """What may be written, the simplest first.
-
-    Raises:
-        ValueError: what did not compete, or nothing that may be chosen.
-    """
+    """What may be written, the simplest first."""
     able = {}
     for candidate in candidates:
         if candidate.name in NAMES and not (one_map and candidate.needs_language):
