@@ -232,8 +232,12 @@ def lexicon_results(
     fields = {"revision": content_hash("\t".join(entry) for entry in sorted(entries))} | fields
     settings = {"candidates": scores.candidates, **(settings or {})}
     rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in (1, 5)]
-    covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
-    for name, count in (covered | {"target coverage": scores.target_covered}).items():
+    covered = {
+        "coverage": len(scores.words),
+        "source coverage": scores.source_covered,
+        "target coverage": scores.target_covered,
+    }
+    for name, count in covered.items():
         rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=settings, **fields))
     return rows
 

@@ -36,7 +36,6 @@ from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.lexical.evaluate import rank as rank_links
 from hfxling.methods.lexical.train import fit as fit_links
 from hfxling.methods.publishing import Run
-from hfxling.methods.siamese.arguments import AUTO
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
@@ -178,10 +177,10 @@ class Head:
         self.settings = narrowed(siamese.HeadSettings, recipe)
         self.sides = vectors.of(recipe.layer_index, recipe.pooling).train
         self.run: Run = siamese.run(recipe, training_args, vectors)
-        form = self.run.reached.get("form", recipe.fit)
+        self.form = self.run.reached.get("form", recipe.fit)
         self.candidate = Candidate(
             name,
-            needs_language=form == TIED or (form == INFONCE and not recipe.one_map),
+            needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
             needs_remote_code=name == "layers",
             megabytes=_megabytes(recipe.base_model, recipe.base_revision),
         )
@@ -198,10 +197,9 @@ class Head:
         sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.recipe.languages)}
         self.inputs = new_head(self.settings, sides, self.recipe.layers)
         source, target = head_inputs(self.inputs, sides)
-        reached = self.run.reached
-        form = reached["form"] if self.recipe.fit == AUTO else self.recipe.fit
         trained = partial(infonce_maps, self.settings, self.training_args)
-        self.maps = fit_form(form, reached, source.astype(np.float64), target.astype(np.float64), trained)
+        doubles = source.astype(np.float64), target.astype(np.float64)
+        self.maps = fit_form(self.form, self.run.reached, *doubles, trained)
 
     def fit_all(self) -> Run:
         """What is written: the head that was fitted on all pairs."""
