@@ -135,17 +135,11 @@ def _language_codes(metadata: Any, subset: str) -> list[str]:
 
 @dataclass(frozen=True)
 class MtebTask(Task):
-    """A task of mteb, of all its languages or of some.
+    """A task of mteb, of all its languages or of some."""
 
-    Attributes:
-        task: mteb's own object.
-        batch_size: texts encoded at once.
-        results: folder of what mteb writes itself, in the form its repository of results takes; None for none.
-    """
-
-    task: Any
+    task: Any  # mteb's own object
     batch_size: int
-    results: Path | None
+    results: Path | None  # folder of what mteb writes itself, in the form its repository of results takes
     needs = ()
 
     def settings(self) -> dict:

@@ -25,6 +25,7 @@ from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_cal
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
+from hfxling.sentences.tables import to_tsv
 from hfxling.verbs import FILE, Languages, Model, OutputFile, Result, Text, check_outputs, verb
 
 if TYPE_CHECKING:
@@ -65,19 +66,12 @@ class Scores(Result):
 
     def to_text(self) -> str:
         """A line for each pair, in the order of the input: scores, flags and, with a calibration, the calibrated."""
-        lines = []
-        if self.has_header:
-            columns = [*(COLUMNS[name] for name in self.scores), "flags"]
-            if self.calibrated is not None:
-                columns.append("calibrated")
-            lines.append("\t".join(columns))
-        for row, flags in enumerate(self.flags):
-            cells = [_cell(values[row], 6) for values in self.scores.values()]
-            cells.append(",".join(flags))
-            if self.calibrated is not None:
-                cells.append(_cell(self.calibrated[row], 4))
-            lines.append("\t".join(cells))
-        return "".join(f"{line}\n" for line in lines)
+        columns: dict[str, Sequence] = {COLUMNS[name]: values for name, values in self.scores.items()}
+        columns["flags"] = [",".join(names) for names in self.flags]
+        if self.calibrated is not None:
+            columns["calibrated"] = ["" if math.isnan(score) else f"{score:.4f}" for score in self.calibrated]
+        text, _ = to_tsv(columns, header=self.has_header)
+        return text
 
     def save(self, path: str | Path) -> None:
         """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
@@ -100,10 +94,6 @@ class Scores(Result):
         features = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
         title = f"{calibration.kind} calibration{features} on {calibration.pairs} pairs, errors by cross-validation"
         return f"{table}\n\n{title}\n{format_table(['calibration', 'mean absolute error', 'Pearson'], errors)}"
-
-
-def _cell(value: float, decimals: int) -> str:
-    return "" if math.isnan(value) else f"{value:.{decimals}f}"
 
 
 def calibration_path(output: str | Path) -> Path:

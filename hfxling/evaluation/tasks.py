@@ -49,25 +49,15 @@ _DRAWN = 500  # vectors a language in a picture
 
 @dataclass(frozen=True)
 class TaskText:
-    """The text of a task, before it is read.
+    """The text of a task, before it is read."""
 
-    Attributes:
-        data: sources, folders or files, as the task reads them.
-        source: in their place texts in memory, and `target` their translations.
-        target: see `source`.
-    """
-
-    data: tuple[str, ...] = ()
-    source: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()  # sources, folders or files, as the task reads them
+    source: tuple[str, ...] = ()  # in their place texts in memory
+    target: tuple[str, ...] = ()  # and their translations
 
     @classmethod
     def of_sides(cls, source: Text, target: Text | None) -> TaskText:
-        """That of two sides, or of one source of both.
-
-        Raises:
-            ValueError: texts in memory of one side alone, or sides of unequal length.
-        """
+        """That of two sides, or of one source of both."""
         if is_source(source) and (target is None or is_source(target)):
             return cls(data=(joined_source(source, target),))
         pairs = read_pairs(source, target)

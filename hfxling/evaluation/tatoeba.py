@@ -96,9 +96,6 @@ def rank_tatoeba(
 
     `embed`, N texts -> (N, D) vectors, is called once, with every distinct text once: the English sides share many
     sentences. Sorting by length is its own business. `methods` are any of "cosine", "csls".
-
-    Raises:
-        ValueError: vectors without a direction.
     """
     row_of: dict[str, int] = {}
     for dataset in pairs.values():

@@ -77,10 +77,6 @@ def read_dictionary(path: str | Path) -> dict[str, set[str]]:
 
     Args:
         path: TSV file, `.gz` too, without header; further columns are passed over.
-
-    Raises:
-        FileNotFoundError: no such file.
-        ValueError: fewer than two columns, an empty word, or no line left, with file and line.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such dictionary; check the path.")
@@ -177,9 +173,6 @@ def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tup
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
     CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
-
-    Raises:
-        ValueError: vectors without direction, vocabularies of fewer than `CSLS_K` words.
     """
     return nearest(queries, target.vectors, top, "csls", csls_k=CSLS_K, pools=_pools(source, target))
 

@@ -87,17 +87,11 @@ def text_faults(recorded: Sequence[Mapping], found: Sequence[Mapping]) -> list[s
 
 @dataclass
 class Agreement:
-    """What came of measuring again.
+    """What came of measuring again."""
 
-    Attributes:
-        agree: rows whose every number is the same.
-        faults: a line for each number that is not.
-        unmeasured: rows that were not measured again, as those of models that were trained for a fold.
-    """
-
-    agree: int
-    faults: list[str]
-    unmeasured: list[EvalResult]
+    agree: int  # rows whose every number is the same
+    faults: list[str]  # a line for each number that is not
+    unmeasured: list[EvalResult]  # rows that were not measured again, as those of models that were trained for a fold
 
 
 def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
@@ -187,12 +181,7 @@ def folder_faults(folder: Path, record: Mapping) -> list[str]:
 
 
 def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | None, dict, list[str]]:
-    """A folder, its commit, its record, and the faults of `folder_faults`.
-
-    Raises:
-        FileNotFoundError: see `fetch_folder`; a folder without a record.
-        ValueError: a record that is none.
-    """
+    """A folder, its commit, its record, and the faults of `folder_faults`."""
     folder, commit = fetch_folder(name, revision)
     record = read_record(folder)
     return folder, commit, record, folder_faults(folder, record)

@@ -28,66 +28,36 @@ _SECRETS = ("token", "hub_token", "api_key")
 
 @dataclass(frozen=True)
 class CardInfo:
-    """All that a card says beside its result rows.
+    """All that a card says beside its result rows; what has no default may not be empty."""
 
-    Attributes:
-        repo_id: of the repository the model is, or would be, published in.
-        method: as its package under `hfxling.methods` is named.
-        summary: one sentence about the method.
-        citation: BibTeX of its paper.
-        base_model: Hub id of the encoder; a local folder is shown by its name only.
-        languages: language codes.
-        licence: the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0".
-        train_data: a mapping for each data set: `name`, `pairs` and, where known, `revision` (commit or content hash),
-            `licence`, `dropped` (pairs removed, by reason), `leaks` (removed as the test text has them) and `hub_id`.
-        intended_use: a sentence or two.
-        limits: what a user must know before trusting the model; never empty.
-        loading: Python snippets by title, with {repo} for the repository.
-        training_command: as it was run.
-        configuration: resolved configuration of the run; printed as YAML without tokens.
-        coverage: one line about how the vocabulary covers the languages.
-        status: a sentence that comes before anything else, such as what was special about the encoder's weights.
-        clients: servers and frameworks, and how each reads the folder (see `clients_of`).
-        width: of a vector.
-        base_licence: of the base model.
-        tags: further ones of the Hub, by the kinds of vectors that the folder gives.
-        lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
-        dense: Hub id of the dense model that this lexical one's scores are added to.
-        space: id of the Space of the Hub that shows the model.
-        relation: of the repository to the base model, as the Hub names it: "finetune" or "adapter".
-        variants: what other repositories of the same model hold, by their ids.
-        part_of: id of the repository of the whole model, in whose card the figures stand.
-        examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
-
-    Raises:
-        ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
-    """
-
-    repo_id: str
-    method: str
-    summary: str
-    citation: str
-    base_model: str
+    repo_id: str  # of the repository the model is, or would be, published in
+    method: str  # as its package under `hfxling.methods` is named
+    summary: str  # one sentence about the method
+    citation: str  # BibTeX of its paper
+    base_model: str  # Hub id of the encoder; a local folder is shown by its name only
     languages: Sequence[str]
-    licence: str
+    licence: str  # the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0"
+    # A mapping for each data set: `name`, `pairs` and, where known, `revision` (commit or content hash), `licence`,
+    # `dropped` (pairs removed, by reason), `leaks` (removed as the test text has them) and `hub_id`.
     train_data: Sequence[Mapping]
-    intended_use: str
-    limits: Sequence[str]
-    loading: Mapping[str, str] = field(default_factory=dict)
-    training_command: str | None = None
-    configuration: Mapping = field(default_factory=dict)
-    coverage: str | None = None
-    status: str | None = None
-    clients: Mapping[str, Client] = field(default_factory=dict)
-    width: int | None = None
-    base_licence: str | None = None
-    tags: Sequence[str] = ()
-    lexical: str | None = None
-    dense: str | None = None
-    space: str | None = None
-    relation: str = "finetune"
-    variants: Mapping[str, str] = field(default_factory=dict)
-    part_of: str | None = None
+    intended_use: str  # a sentence or two
+    limits: Sequence[str]  # what a user must know before trusting the model
+    loading: Mapping[str, str] = field(default_factory=dict)  # Python snippets by title, with {repo} for the repository
+    training_command: str | None = None  # as it was run
+    configuration: Mapping = field(default_factory=dict)  # of the run, resolved; printed as YAML without tokens
+    coverage: str | None = None  # one line about how the vocabulary covers the languages
+    status: str | None = None  # comes before anything else, such as what was special about the encoder's weights
+    clients: Mapping[str, Client] = field(default_factory=dict)  # servers and frameworks, see `clients_of`
+    width: int | None = None  # of a vector
+    base_licence: str | None = None  # of the base model
+    tags: Sequence[str] = ()  # further ones of the Hub, by the kinds of vectors that the folder gives
+    lexical: str | None = None  # Hub id or name of the lexical model that the folder's fusion.json was made for
+    dense: str | None = None  # Hub id of the dense model that this lexical one's scores are added to
+    space: str | None = None  # id of the Space of the Hub that shows the model
+    relation: str = "finetune"  # or "adapter": of the repository to the base model, as the Hub names it
+    variants: Mapping[str, str] = field(default_factory=dict)  # what other repositories of the model hold, by their ids
+    part_of: str | None = None  # id of the repository of the whole model, in whose card the figures stand
+    # Two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):

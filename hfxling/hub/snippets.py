@@ -176,19 +176,12 @@ print(pairs.to_text())"""
 
 @dataclass(frozen=True)
 class Client:
-    """How a server or framework reads a folder.
+    """How a server or framework reads a folder."""
 
-    Attributes:
-        fault: why it cannot; "" where it can.
-        needs_code: whether it has to trust the folder's code.
-        languages: that it must name, where texts of each are read by a part of their own.
-        files: that it needs besides the one with the model.
-    """
-
-    fault: str = ""
-    needs_code: bool = False
-    languages: Sequence[str] = ()
-    files: Sequence[str] = ()
+    fault: str = ""  # why it cannot; "" where it can
+    needs_code: bool = False  # whether it has to trust the folder's code
+    languages: Sequence[str] = ()  # that it must name, where texts of each are read by a part of their own
+    files: Sequence[str] = ()  # that it needs besides the one with the model
 
 
 def is_sparse_encoder(folder: Path) -> bool:

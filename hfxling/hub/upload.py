@@ -30,33 +30,19 @@ Content = Path | bytes
 
 @dataclass
 class Plan:
-    """What an upload would change.
+    """What an upload would change."""
 
-    Attributes:
-        repo_id: with its namespace.
-        kind: "model" or "dataset".
-        branch: that is written to.
-        parent: the branch's commit that the plan was made for; None where there is none.
-        is_new: whether there is no such repository.
-        files: all that the branch is to hold of ours, by name.
-        added: names that are new, changed names, and removed ones: an earlier upload's that are no more.
-        changed: see `added`.
-        removed: see `added`.
-        card: diff of the card.
-        is_compared: whether the Hub was asked what is there.
-    """
-
-    repo_id: str
-    kind: str
-    branch: str
-    parent: str | None
-    is_new: bool
-    files: Mapping[str, Content]
-    added: list[str] = field(default_factory=list)
+    repo_id: str  # with its namespace
+    kind: str  # "model" or "dataset"
+    branch: str  # that is written to
+    parent: str | None  # the branch's commit that the plan was made for; None where there is none
+    is_new: bool  # whether there is no such repository
+    files: Mapping[str, Content]  # all that the branch is to hold of ours, by name
+    added: list[str] = field(default_factory=list)  # names of `files`
     changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    card: list[str] = field(default_factory=list)
-    is_compared: bool = True
+    removed: list[str] = field(default_factory=list)  # an earlier upload's names that are no more
+    card: list[str] = field(default_factory=list)  # its diff
+    is_compared: bool = True  # whether the Hub was asked what is there
 
     @property
     def is_empty(self) -> bool:

@@ -37,9 +37,6 @@ def in_repositories(
         files: of the folder as they are published.
         names: of the variants.
         repo_id: of the whole model.
-
-    Raises:
-        ValueError: a variant's name makes no repository id.
     """
     ids = {name: variant_id(repo_id, name) for name in names}
     for variant_repo in ids.values():

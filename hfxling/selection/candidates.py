@@ -52,27 +52,16 @@ Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to t
 
 @dataclass
 class Candidate:
-    """One of what competes, and how it did.
+    """One of what competes, and how it did."""
 
-    Attributes:
-        name: encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused.
-        needs_language: whether who encodes a text has to say its language.
-        needs_remote_code: whether a client without hfxling has to trust the code in the folder.
-        needs_hfxling: whether no client but hfxling reads it.
-        megabytes: of the weights, the encoder's included.
-        ranks: of the translations of left-out pairs by number of the fold; 1 is the first place.
-        cpu_s: CPU seconds of every fold's fit; the encoder's own are not counted.
-        left_out: why it does not compete, in words; "" where it does.
-    """
-
-    name: str
-    needs_language: bool = False
-    needs_remote_code: bool = False
-    needs_hfxling: bool = False
-    megabytes: float = 0.0
-    ranks: dict[int, Ranks] = field(default_factory=dict)
-    cpu_s: list[float] = field(default_factory=list)
-    left_out: str = ""
+    name: str  # encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused
+    needs_language: bool = False  # whether who encodes a text has to say its language
+    needs_remote_code: bool = False  # whether a client without hfxling has to trust the code in the folder
+    needs_hfxling: bool = False  # whether no client but hfxling reads it
+    megabytes: float = 0.0  # of the weights, the encoder's included
+    ranks: dict[int, Ranks] = field(default_factory=dict)  # by fold, of left-out pairs' translations; 1 is the first
+    cpu_s: list[float] = field(default_factory=list)  # of every fold's fit; the encoder's own are not counted
+    left_out: str = ""  # why it does not compete, in words; "" where it does
 
     def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
         """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both.

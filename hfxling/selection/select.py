@@ -184,11 +184,7 @@ class Selection(Result):
         from hfxling.methods.tested import ENTRY, HeldOutTest
 
         fitted = self._fitted
-        encoder = dict(fitted.encoder)
-        device = encoder.pop("device")
-        if encoder["model"] is None:
-            encoder = {}
-        test = HeldOutTest(candidate.name, encoder, fitted.test, self.languages, device)
+        test = HeldOutTest(candidate.name, fitted.encoder, fitted.test, self.languages, fitted.device)
         model, lexical = self.folders["folder"], self.folders.get("lexical")
         ranks = test.rank(model, lexical)
         rows = test.results(ranks, seed=fitted.training_args.seed)
@@ -263,7 +259,8 @@ class _Fitted:
     command: list[str]  # as the card records it
     test: Pairs | None
     test_source: str | None  # where the test text was read; None of texts in memory
-    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came
+    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came; {} where there is none
+    device: str | None
 
 
 @verb
@@ -334,7 +331,6 @@ def select(
         ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
         FileNotFoundError: no such file or model.
     """
-    encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
     _check(languages, only, choose, minutes)
     _check_model(model, (choose, *only), links_with_model=links_with_model)
@@ -409,7 +405,8 @@ def select(
     best = most_precise(able)
     winner = simplest_of(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
-    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder_options)
+    encoder = {} if model is None else {"model": model, "revision": revision, "prompt": prompt}
+    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder, device)
     is_chosen = choose is not None
     selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
     if output is None:
