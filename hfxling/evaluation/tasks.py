@@ -126,13 +126,7 @@ class Task(ABC):
 
     @abstractmethod
     def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
-        """The rows of a model.
-
-        Args:
-            text: as read.
-            encoder: of the model.
-            row: fields of `EvalResult` that all tasks fill alike.
-        """
+        """The rows of a model; `row` holds the fields of `EvalResult` that all tasks fill alike."""
 
     def compare(self, text: Any, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
         """The rows of a model, each tested against a baseline's."""

@@ -73,10 +73,9 @@ class LexiconScores:
 
 
 def read_dictionary(path: str | Path) -> dict[str, set[str]]:
-    """Read lines of word TAB translation into source word -> translations, in normalised spelling.
+    """Read a file without header, `.gz` too, of lines of word TAB translation, in normalised spelling.
 
-    Args:
-        path: TSV file, `.gz` too, without header; further columns are passed over.
+    Further columns are passed over.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such dictionary; check the path.")

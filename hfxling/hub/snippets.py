@@ -128,15 +128,7 @@ with torch.no_grad():
 def part_snippets(
     language: str, other: str, other_repo: str, *, flag: bool = False, examples: Examples | None = None
 ) -> dict[str, str]:
-    """How a model's part for one language is loaded, beside the one for another language, by title.
-
-    Args:
-        language: of this part.
-        other: language of the other part.
-        other_repo: repository of the other part.
-        flag: as of `standard_snippets`.
-        examples: the model's own, where it has any.
-    """
+    """How a model's part for one language is loaded, beside the one for another, by title; as `standard_snippets`."""
     trust = ", trust_remote_code=True" if flag else ""
     texts, other_texts = _listed(example(language, examples)), _listed(example(other, examples))
     both = f"""from sentence_transformers import SentenceTransformer
@@ -242,13 +234,9 @@ def client_snippets(
     width: int | None = None,
     examples: Examples | None = None,
 ) -> dict[str, str]:
-    """A snippet for each client that reads the folder, by its name, with {repo} for the repository.
+    """A snippet for each client that reads the folder, by its name; as `standard_snippets` otherwise.
 
-    Args:
-        clients: what `clients_of` gave.
-        languages: of queries and documents.
-        width: of a vector, which fastembed must be told.
-        examples: the model's own, where it has any.
+    `clients` are what `clients_of` gave, `width` is that of a vector, which fastembed must be told.
     """
     source, target = both_sides(languages or ["en"])
     snippets = {}

@@ -66,9 +66,7 @@ class Candidate:
     def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
         """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both.
 
-        Args:
-            direction: 0, 1 or both.
-            folds: by default all that it competed in.
+        By default these are the pairs of all folds that it competed in.
         """
         directions = (0, 1) if direction is None else (direction,)
         hits = []
