@@ -33,6 +33,7 @@ from hfxling.encoders.frozen import token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.evaluation.averages import macro_average, mean_result
 from hfxling.evaluation.results import EvalResult, format_table, interval_told
+from hfxling.evaluation.significance import mean_interval
 from hfxling.files import content_hash
 from hfxling.methods.publishing import Run, check_run, training_cost, write_run
 from hfxling.methods.trainer import XlingTrainer
@@ -349,8 +350,9 @@ def nli_results(
         rows.append(mean_result("accuracy", hits[-1], **about, **fields))
     if len(hits) > 1:
         gold = [datasets[lang]["label"][:] for lang in predictions]
-        same_items = all(labels == gold[0] for labels in gold)  # translations: an item is drawn in all its languages
-        value, (low, high) = macro_average(hits, same_items=same_items)
+        value, (low, high) = macro_average(hits)
+        if all(labels == gold[0] for labels in gold):  # translations: an item is drawn in all its languages
+            low, high = mean_interval(np.mean(hits, axis=0))
         settings = {**fields.pop("settings", {}), "languages": list(predictions)}
         about = {"direction": f"{train_lang}->xx", "low": low, "high": high, "revision": content_hash(hashes)}
         rows.append(

@@ -17,11 +17,7 @@ SWAPS = 10_000  # of the test of two AERs
 
 
 def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
-    """(N, 4) counts of every sentence pair: links that are sure, links that are possible, links, sure links to find.
-
-    Raises:
-        ValueError: another number of sentence pairs than gold ones, or a link to a word that is not there.
-    """
+    """(N, 4) counts of every sentence pair: links that are sure, links that are possible, links, sure links to find."""
     predicted = [set(links) for links in predicted]
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} lines of links for {len(gold)} gold pairs; give one line for each pair.")

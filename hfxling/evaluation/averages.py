@@ -29,23 +29,11 @@ def mean_result(
     return EvalResult(metric, float(np.mean(values)), len(values), **fields)
 
 
-def macro_average(groups: Sequence[np.ndarray], *, same_items: bool = False) -> tuple[float, Interval]:
+def macro_average(groups: Sequence[np.ndarray]) -> tuple[float, Interval]:
     """The mean of the groups' means and its 95% interval: (value, (low, high)), in percent.
 
-    `groups` are the (N_g,) per-item scores of every group (language), which count alike. With `same_items` they are
-    translations of the same items, row by row, as in XNLI, and items are what varies. Otherwise the groups are
-    independent of each other, as for Tatoeba.
-
-    Raises:
-        ValueError: no group, an empty group, or unequal sizes where `same_items` is set.
+    `groups` are the (N_g,) per-item scores of every group (language), which count alike and are independent of each
+    other, as for Tatoeba.
     """
-    groups = [np.asarray(group, dtype=np.float64) for group in groups]
-    if not groups or not all(group.size for group in groups):
-        raise ValueError("An average over languages needs at least one language, and scores of each.")
-    values = [float(group.mean()) for group in groups]
-    if not same_items:
-        return float(np.mean(values)), average_interval(values, [*map(mean_interval, groups)])
-    sizes = [len(group) for group in groups]
-    if len(set(sizes)) > 1:
-        raise ValueError(f"Translations of the same items have equal counts, got {sizes}.")
-    return float(np.mean(values)), mean_interval(np.mean(groups, axis=0))
+    values = [float(np.mean(group)) for group in groups]
+    return float(np.mean(values)), average_interval(values, [*map(mean_interval, groups)])

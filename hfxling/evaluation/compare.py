@@ -53,7 +53,7 @@ class Comparisons(Result):
         table = []
         for one in self.comparisons:
             first, other, test = one.first, one.other, one.test
-            digits = 1 if first.unit == "%" else 3
+            digits = first.digits
             ends = [f"{end:.{digits}f}" for end in (test.low, test.high) if end is not None]
             line = [first.settings.get("task"), first.direction, first.metric, first.n, f"{first.value:.{digits}f}"]
             line += [one.name, f"{other.value:.{digits}f}", f"{test.difference:+.{digits}f}", " to ".join(ends)]
@@ -107,9 +107,6 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
     """Compare every figure of the first run with the same figure of each other run; p-values are corrected over all.
 
     `runs` are rows with their items, by the run's name.
-
-    Raises:
-        ValueError: rows without items, items that contradict their figure, figures of other items, or none in common.
     """
     for name, rows in runs.items():
         if not any(row.items for row in rows):
@@ -171,10 +168,7 @@ def paired(a: Items, b: Items) -> PairedTest:
 def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
     """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
     for one in first:
-        same = []
-        for row in rows:
-            if row.items and one.items and _figure(row) == _figure(one):
-                same.append(row)
+        same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
         alike = [row for row in same if row.settings.get("method") == one.settings.get("method")]
         is_only = sum(_figure(row) == _figure(one) for row in first) == 1
         if len(alike) == 1:

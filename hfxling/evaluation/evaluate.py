@@ -54,11 +54,7 @@ class Evaluation(Result):
     def title(self) -> str:
         """Which model of which kind was measured on what, in a line."""
         first = self.rows[0]
-        sets: list[str] = []
-        for row in self.rows:
-            name = f"{row.dataset} {row.split}"
-            if name not in sets:
-                sets.append(name)
+        sets = dict.fromkeys(f"{row.dataset} {row.split}" for row in self.rows)
         title = f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
         if "baseline" in first.settings:
             title += f", against {first.settings['baseline']}"
@@ -157,8 +153,10 @@ def evaluate(
         FileNotFoundError: no such model or text.
     """
     settings = _as_plain(locals())  # first: as yet these are the parameters alone
-    check_list("only_languages", only_languages)
-    _check_tasks(task, mteb, data, has_sides=source is not None)
+    for option, value in (("task", task), ("mteb", mteb), ("data", data), ("only_languages", only_languages)):
+        check_list(option, value)
+    data_by_task = _by_task(data)
+    _check_tasks(task, mteb, data_by_task, has_sides=source is not None)
     _check_options(methods, neighbours, pooling, layer, task, trust_remote_code)
     is_dense_alone = model is not None and lexical is None
     if not is_dense_alone:
@@ -208,7 +206,7 @@ def evaluate(
     texts: dict[str, tuple[Any, str]] = {}
     places: dict[str, dict] = {}
     for name, one in tasks.items():
-        text = _text_of(name, one, data, sides)
+        text = _text_of(name, one, data_by_task, sides)
         texts[name] = one.read(text)
         places[name] = {"dataset": data_name or text.name() or name, "split": text.lines() or split}
 
@@ -299,11 +297,7 @@ def _measured(
     common: Mapping[str, Any],
     folder: Path | None,
 ) -> list[EvalResult]:
-    """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones.
-
-    Raises:
-        ValueError: the file of an earlier run is not what its name says.
-    """
+    """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones."""
     content, digest = text
     # The models stand in the key by role: the same folder as model and as lexical model gives other figures.
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
@@ -346,48 +340,36 @@ def _row_fields(name: str, encoder: Encoder, baseline: Encoder | None, common: M
     return {"model": encoder.label, "model_revision": encoder.revision, "settings": settings}
 
 
-def _text_of(name: str, task: Task, data: Sequence[str], sides: TaskText) -> TaskText:
+def _by_task(data: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """What is given as TASK=DATA, by its task; under "" what is for no task in particular."""
+    by_task: dict[str, tuple[str, ...]] = {}
+    for text in data:
+        name, is_named, value = text.partition("=")
+        if not is_named or name not in TASKS:
+            name, value = "", text
+        by_task[name] = (*by_task.get(name, ()), value)
+    return by_task
+
+
+def _text_of(name: str, task: Task, data: Mapping[str, tuple[str, ...]], sides: TaskText) -> TaskText:
     """The text of a task: that for it alone, or else source and target, or else what is for no task in particular."""
-    for_task = _data_of_task(name, data)
-    if for_task:
-        return TaskText(for_task)
+    if name in data:
+        return TaskText(data[name])
     if task.reads_pairs and sides:
         return sides
-    return TaskText(_data_of_all(data))
-
-
-def _data_of_task(name: str, data: Sequence[str]) -> tuple[str, ...]:
-    """What is given as TASK=DATA."""
-    values = []
-    for text in data:
-        task, is_named, value = text.partition("=")
-        if is_named and task == name:
-            values.append(value)
-    return tuple(values)
-
-
-def _data_of_all(data: Sequence[str]) -> tuple[str, ...]:
-    """What is given for no task in particular."""
-    return tuple(text for text in data if text.partition("=")[0] not in TASKS)
+    return TaskText(data.get("", ()))
 
 
 def _languages(languages: Languages | None, tasks: Sequence[str], models: _Models) -> Languages | None:
     """Source and target language, the model's where none are given; None where no task asks."""
     if languages is not None:
         return languages_of(None, languages)
-    asking = [name for name in tasks if "languages" in TASKS[name].needs]
-    if not asking:
-        return None
-    source, target = languages_of(models.encoder, None)
-    if source is None or target is None:
-        raise ValueError(f"task {asking[0]}: the model knows no languages; give languages, such as zh vi.")
-    return source, target
+    if any("languages" in TASKS[name].needs for name in tasks):
+        return languages_of(models.encoder, None, needed=True)
+    return None
 
 
-def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Sequence[str], *, has_sides: bool) -> None:
-    for option, value in (("task", tasks), ("mteb", mteb), ("data", data)):
-        if isinstance(value, str):
-            raise ValueError(f"{option}={value!r}: give a list.")
+def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Mapping[str, Any], *, has_sides: bool) -> None:
     for name in tasks:
         if name not in TASKS:
             raise ValueError(f"task={name!r} is not one of {', '.join(TASKS)}.")
@@ -395,13 +377,12 @@ def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Sequence[str],
         raise ValueError("--mteb needs the package mteb: pip install 'hfxling[mteb]'.")
     if not (tasks or mteb):
         raise ValueError(f"give --task, of {', '.join(TASKS)}, or --mteb TASK.")
-    for text in data:
-        name = text.partition("=")[0]
-        if name in TASKS and name not in tasks:
+    for name in data:
+        if name and name not in tasks:
             raise ValueError(f"data={name}=...: task {name} is not asked for by --task {' '.join(tasks)}.")
     for name in tasks:
         kind = TASKS[name]
-        has_text = _data_of_all(data) or _data_of_task(name, data) or (kind.reads_pairs and has_sides)
+        has_text = "" in data or name in data or (kind.reads_pairs and has_sides)
         if "data" in kind.needs and not has_text:
             wanted = "--source and --target, or --data" if kind.reads_pairs else "--data"
             raise ValueError(f"task {name} needs {wanted}; see --help.")
@@ -483,7 +464,7 @@ def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
     has_several_tasks = len({row.settings.get("task") for row in rows}) > 1
     lines = []
     for row in rows:
-        digits = 1 if row.unit == "%" else 3
+        digits = row.digits
         paired = row.settings.get("paired")
         line: dict[str, Any] = {
             "task": row.settings.get("task") if has_several_tasks else None,
@@ -491,7 +472,7 @@ def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
             "metric": row.metric,
             "similarity": row.settings.get("method"),
             "n": row.n,
-            "value": row.value if digits == 1 else f"{row.value:.{digits}f}",
+            "value": row.value if row.unit == "%" else f"{row.value:.{digits}f}",
             "95 %": None if row.low is None else f"{row.low:.{digits}f} to {row.high:.{digits}f}",
             "over the baseline": None,
         }

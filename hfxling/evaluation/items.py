@@ -26,11 +26,7 @@ class Items:
 
     @classmethod
     def unpack(cls, content) -> Items:
-        """What `pack` made.
-
-        Raises:
-            ValueError: anything else.
-        """
+        """What `pack` made."""
         try:
             kind = content["kind"]
             groups = []

@@ -99,7 +99,7 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     """The best target of every source sentence by margin over the means of both sides' `k` nearest.
 
     For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
-    scale of their own, the difference.
+    scale of their own, the difference. Vectors of no use get figures like any other: a mean that is zero is no error.
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
@@ -171,12 +171,8 @@ def mining_results(
 ) -> list[EvalResult]:
     """F1, precision and recall on the test split with a threshold from the training split; and mteb's variant.
 
-    Args:
-        bitexts: training and test split.
-        vectors: source and target vectors of both.
-        k: neighbours of the margin.
-        method: how vectors are compared, "cosine" or "dot".
-        **fields: of `EvalResult`: dataset, direction, model, settings.
+    `vectors` are source and target vectors of training and test split, `k` and `method` as for `mine_margin`, `fields`
+    those of `EvalResult`: dataset, direction, model, settings.
     """
     threshold = best_threshold(mine_margin(*vectors[0], k=k, method=method), bitexts[0])
     counts = pair_counts(mine_margin(*vectors[1], k=k, method=method), bitexts[1], threshold)

@@ -20,8 +20,7 @@ from scipy.sparse import issparse
 from sentence_transformers import SimilarityFunction
 
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.tasks import Rows, Task, TaskText, has_parts
-from hfxling.evaluation.tatoeba import CODES
+from hfxling.evaluation.tasks import Rows, Task, TaskText, code_for, has_parts
 from hfxling.files import content_hash
 from hfxling.progress import shown
 
@@ -59,9 +58,7 @@ class MtebEncoder:
         self.sizes.setdefault(subset, len(texts))
         side = call % 2 if prompt_type is None else int(prompt_type.value == "document")
         codes = _language_codes(task_metadata, hf_subset)
-        language = codes[min(side, len(codes) - 1)]
-        if language not in self.encoder.routes:
-            language = CODES.get(language, language)
+        language = code_for(self.encoder, codes[min(side, len(codes) - 1)])
         has_roles = prompt_type is not None or has_parts(self.encoder)
         role = ("query", "document")[side] if has_roles else "query"
         vectors = self.encoder.encode(texts, language, role)
@@ -138,17 +135,11 @@ def _language_codes(metadata: Any, subset: str) -> list[str]:
 
 @dataclass(frozen=True)
 class MtebTask(Task):
-    """A task of mteb, of all its languages or of some.
+    """A task of mteb, of all its languages or of some."""
 
-    Attributes:
-        task: mteb's own object.
-        batch_size: texts encoded at once.
-        results: folder of what mteb writes itself, in the form its repository of results takes; None for none.
-    """
-
-    task: Any
+    task: Any  # mteb's own object
     batch_size: int
-    results: Path | None
+    results: Path | None  # folder of what mteb writes itself, in the form its repository of results takes
     needs = ()
 
     def settings(self) -> dict:
@@ -191,11 +182,7 @@ class MtebTask(Task):
 def mteb_tasks(
     names: Sequence[str], languages: Sequence[str], batch_size: int, results: Path | None
 ) -> dict[str, MtebTask]:
-    """Tasks for `evaluate`, called mteb:NAME; mteb's own files go to `results`.
-
-    Raises:
-        ValueError: a name that mteb does not know.
-    """
+    """Tasks for `evaluate`, called mteb:NAME; mteb's own files go to `results`."""
     tasks = {}
     for name in names:
         try:

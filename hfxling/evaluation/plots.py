@@ -132,9 +132,6 @@ def draw_alignment(
     """Write a PNG of (S, T) weights, 0..1, in grey: S source units downwards, T target units across, links framed.
 
     Every label begins with the unit's position, so that it can be told even where no font has its letters.
-
-    Raises:
-        ValueError: a matrix of another shape than the texts, or a side without units.
     """
     from matplotlib import font_manager
     from matplotlib.patches import Rectangle

@@ -23,9 +23,6 @@ def language_probe(vectors, languages: Sequence[str], groups) -> np.ndarray:
 
     Returns:
         (M,) True where the language of a held-out vector was told; the mean is the accuracy.
-
-    Raises:
-        ValueError: fewer than two languages, too few groups, rows that are zero or NaN.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupShuffleSplit

@@ -25,6 +25,7 @@ from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_cal
 from hfxling.evaluation.results import format_table
 from hfxling.files import atomic_path, is_stream
 from hfxling.progress import bar
+from hfxling.sentences.tables import to_tsv
 from hfxling.verbs import FILE, Languages, Model, OutputFile, Result, Text, check_outputs, verb
 
 if TYPE_CHECKING:
@@ -65,19 +66,12 @@ class Scores(Result):
 
     def to_text(self) -> str:
         """A line for each pair, in the order of the input: scores, flags and, with a calibration, the calibrated."""
-        lines = []
-        if self.has_header:
-            columns = [*(COLUMNS[name] for name in self.scores), "flags"]
-            if self.calibrated is not None:
-                columns.append("calibrated")
-            lines.append("\t".join(columns))
-        for row, flags in enumerate(self.flags):
-            cells = [_cell(values[row], 6) for values in self.scores.values()]
-            cells.append(",".join(flags))
-            if self.calibrated is not None:
-                cells.append(_cell(self.calibrated[row], 4))
-            lines.append("\t".join(cells))
-        return "".join(f"{line}\n" for line in lines)
+        columns: dict[str, Sequence] = {COLUMNS[name]: values for name, values in self.scores.items()}
+        columns["flags"] = [",".join(names) for names in self.flags]
+        if self.calibrated is not None:
+            columns["calibrated"] = ["" if math.isnan(score) else f"{score:.4f}" for score in self.calibrated]
+        text, _ = to_tsv(columns, header=self.has_header)
+        return text
 
     def save(self, path: str | Path) -> None:
         """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
@@ -100,10 +94,6 @@ class Scores(Result):
         features = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
         title = f"{calibration.kind} calibration{features} on {calibration.pairs} pairs, errors by cross-validation"
         return f"{table}\n\n{title}\n{format_table(['calibration', 'mean absolute error', 'Pearson'], errors)}"
-
-
-def _cell(value: float, decimals: int) -> str:
-    return "" if math.isnan(value) else f"{value:.{decimals}f}"
 
 
 def calibration_path(output: str | Path) -> Path:
@@ -188,7 +178,7 @@ def quality(
             device=device,
             trust_remote_code=trust_remote_code,
         )
-    pair = languages_of(encoder or links, languages)
+    pair = languages_of(encoder or links, languages, needed=True)
     scorers = make_scorers(encoder, links, pair)
     model_name = None if encoder is None else encoder.name
     settings = {"model": model_name, "source_lang": pair[0], "target_lang": pair[1]}
@@ -246,11 +236,7 @@ def _check(
 
 
 def head_of_pair(model: Model, languages: Languages | None) -> Model:
-    """The model that is asked for; of a folder with a head for each of several language pairs, in either order, theirs.
-
-    Raises:
-        ValueError: heads for other language pairs only, or no languages to choose by.
-    """
+    """The model that is asked for; of a folder with heads for several language pairs the one for theirs."""
     if not isinstance(model, str | Path) or Path(model, "modules.json").is_file():
         return model
     heads = {path.parent.parent.name: path.parent for path in sorted(Path(model).glob("*/model/modules.json"))}
@@ -267,13 +253,7 @@ def head_of_pair(model: Model, languages: Languages | None) -> Model:
 
 
 def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, languages: Languages) -> dict[str, Scorer]:
-    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read.
-
-    Raises:
-        ValueError: languages that an encoder does not know.
-    """
-    if None in languages:
-        raise ValueError("the model does not say which languages it is for: give languages, such as zh vi.")
+    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read."""
     scorers: dict[str, Scorer] = {}
     if encoder:
         if encoder.method != "cosine":
@@ -310,11 +290,7 @@ def check_calibration(path: str, calibration: Calibration, settings: Mapping, na
 
 
 def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
-    """(N,) human scores; NaN where there is none.
-
-    Raises:
-        ValueError: not as many as pairs, or one that is no finite number; with its line.
-    """
+    """(N,) human scores; NaN where there is none."""
     if len(values) != len(pairs):
         raise ValueError(
             f"{len(values)} human scores for {len(pairs)} pairs: give one a pair (None for none), or a table's column."

@@ -50,6 +50,11 @@ class EvalResult:
             number = getattr(self, name)
             object.__setattr__(self, name, None if number is None else kind(number))
 
+    @property
+    def digits(self) -> int:
+        """Decimals that its numbers are shown with."""
+        return 1 if self.unit == "%" else 3
+
 
 def package_versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on; a package that is not installed is left out."""

@@ -17,6 +17,7 @@ from .averages import mean_result
 from .results import EvalResult
 
 CENTERINGS = ("none", "train", "corpus")
+ENCODER = "encoder"  # the model as it came, in rows of what was learnt from it
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,9 +181,6 @@ def ranking_results(
             the paired test against it, in percentage points, as "paired".
         settings: joined to every row's settings, e.g. {"stage": "after"}.
         **fields: further `EvalResult` fields: dataset, split, revision, model, model_revision, seed.
-
-    Raises:
-        ValueError: a baseline of other directions, methods or length.
     """
     if baseline is not None:
         ours = [(ranking.direction, ranking.settings) for ranking in rankings]
@@ -194,6 +192,29 @@ def ranking_results(
             theirs = None if baseline is None else hits_at(baseline[i].ranks, k)
             of_ranking = {"direction": ranking.direction, "settings": {**ranking.settings, **(settings or {})}}
             rows.append(mean_result(f"P@{k}", hits_at(ranking.ranks, k), baseline=theirs, **of_ranking, **fields))
+    return rows
+
+
+def before_after_results(
+    hits: Mapping[str, Sequence[np.ndarray]], languages: tuple[str, str], *, settings: Mapping | None = None, **fields
+) -> list[EvalResult]:
+    """P@1 in both directions of what is learnt and of the encoder as it came, against which it is tested.
+
+    Args:
+        hits: by name (N,) 100 where a translation was found, else 0, from source to target and back; of `ENCODER` what
+            was before, where there is one.
+        languages: of source and target.
+        settings: joined to every row's, which also say stage and name.
+        **fields: further `EvalResult` fields: dataset, split, revision, model, seed.
+    """
+    rows = []
+    for name, ways in hits.items():
+        is_before = name == ENCODER
+        of_row = {"settings": {"stage": "before" if is_before else "after", "row": name, **(settings or {})}}
+        for direction, pair in enumerate((languages, languages[::-1])):
+            if not is_before and ENCODER in hits:
+                of_row["baseline"] = hits[ENCODER][direction]
+            rows.append(mean_result("P@1", ways[direction], direction="->".join(pair), **of_row, **fields))
     return rows
 
 

@@ -21,19 +21,12 @@ MOST = 5000  # training sentences a side that give the range of int8
 
 @dataclass(frozen=True, eq=False)
 class FinalVectors:
-    """What a finished model gives for the two sides of a test set.
-
-    Attributes:
-        languages: of both sides.
-        test: (N, D) vectors each, row i of the source translates row i of the target.
-        train: (M, D) of training text, from which ranges are taken.
-        fields: of `EvalResult`: dataset, split, revision, model, seed.
-    """
+    """What a finished model gives for the two sides of a test set."""
 
     languages: tuple[str, str]
-    test: Sequence[np.ndarray]
-    train: Sequence[np.ndarray]
-    fields: dict
+    test: Sequence[np.ndarray]  # (N, D) each, row i of the source translates row i of the target
+    train: Sequence[np.ndarray]  # (M, D) each of training text, from which ranges are taken
+    fields: dict  # of `EvalResult`: dataset, split, revision, model, seed
 
 
 def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:

@@ -106,10 +106,7 @@ def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
 
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:
     """A function from a row to its column: what all rows have in common is left out."""
-    varied = []
-    for name in _TOLD_APART:
-        if len({row.settings.get(name) for row in shown}) > 1:
-            varied.append(name)
+    varied = [name for name in _TOLD_APART if len({row.settings.get(name) for row in shown}) > 1]
     has_several_sets = len({row.dataset for row in shown}) > 1 and not forward
 
     def name(row: EvalResult) -> str:
@@ -133,7 +130,7 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
     if not rows:
         return ""
     values = [row.value for row in rows]
-    digits = 1 if rows[0].unit == "%" else 3
+    digits = rows[0].digits
     text = f"{np.mean(values):.{digits}f}"
     if len(values) > 1:
         text += f" ±{np.std(values, ddof=1):.{digits}f}"
@@ -149,10 +146,9 @@ def starting_point(rows: list[EvalResult]) -> str:
     tested = [row for row in rows if "paired" in row.settings]
     if not tested:
         return ""
-    digits = 1 if tested[0].unit == "%" else 3
     p_value = np.median([row.settings["paired"]["p_value"] for row in tested])
     value = np.mean([row.value - row.settings["paired"]["difference"] for row in tested])
-    return f"{value:.{digits}f} (p {p_told(p_value)})"
+    return f"{value:.{tested[0].digits}f} (p {p_told(p_value)})"
 
 
 def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> Forecast | None:
@@ -191,9 +187,6 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     has a run's own scatter in it.
 
     `sizes` are the training pairs of (R,) runs, `scores` what each reached.
-
-    Raises:
-        ValueError: when all runs have the same size, or there are two only: a line through two points has no band.
     """
     from scipy import stats
 

@@ -49,25 +49,15 @@ _DRAWN = 500  # vectors a language in a picture
 
 @dataclass(frozen=True)
 class TaskText:
-    """The text of a task, before it is read.
+    """The text of a task, before it is read."""
 
-    Attributes:
-        data: sources, folders or files, as the task reads them.
-        source: in their place texts in memory, and `target` their translations.
-        target: see `source`.
-    """
-
-    data: tuple[str, ...] = ()
-    source: tuple[str, ...] = ()
-    target: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()  # sources, folders or files, as the task reads them
+    source: tuple[str, ...] = ()  # in their place texts in memory
+    target: tuple[str, ...] = ()  # and their translations
 
     @classmethod
     def of_sides(cls, source: Text, target: Text | None) -> TaskText:
-        """That of two sides, or of one source of both.
-
-        Raises:
-            ValueError: texts in memory of one side alone, or sides of unequal length.
-        """
+        """That of two sides, or of one source of both."""
         if is_source(source) and (target is None or is_source(target)):
             return cls(data=(joined_source(source, target),))
         pairs = read_pairs(source, target)
@@ -136,13 +126,7 @@ class Task(ABC):
 
     @abstractmethod
     def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
-        """The rows of a model.
-
-        Args:
-            text: as read.
-            encoder: of the model.
-            row: fields of `EvalResult` that all tasks fill alike.
-        """
+        """The rows of a model; `row` holds the fields of `EvalResult` that all tasks fill alike."""
 
     def compare(self, text: Any, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
         """The rows of a model, each tested against a baseline's."""
@@ -181,9 +165,8 @@ def encode_alike(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[Vectors, Vectors]:
     """Vectors of texts neither side of which is searched: all are queries, unless the encoder has parts by role."""
-    if has_parts(encoder):
-        return encode_sides(encoder, source, target, languages)
-    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], "query")
+    role = "document" if has_parts(encoder) else "query"
+    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], role)
 
 
 def has_parts(encoder: Encoder) -> bool:
@@ -218,7 +201,7 @@ class Tatoeba(Task):
         if has_parts(encoder):
             rankings = {}
             for lang, pairs in text.items():
-                languages = [_code_for(encoder, lang), _code_for(encoder, ENGLISH)]
+                languages = [code_for(encoder, lang), code_for(encoder, ENGLISH)]
                 vectors = encode_sides(encoder, *sides_of(pairs), languages)
                 methods = methods_for(encoder, self.methods)
                 rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
@@ -227,7 +210,7 @@ class Tatoeba(Task):
         return tatoeba_results(text, rankings, **row)
 
 
-def _code_for(encoder: Encoder, code: str) -> str:
+def code_for(encoder: Encoder, code: str) -> str:
     """The code by which an encoder knows a language of ISO 639-3."""
     return code if code in encoder.routes else CODES.get(code, code)
 
@@ -397,12 +380,9 @@ class Tokens(Task):
         return pairs, content_hash(source, target, links)
 
     def measure(self, text: list, encoder: Encoder, row: dict) -> Rows:
-        return self._rows(text, encoder, None, row)
+        return self.compare(text, encoder, None, row)
 
-    def compare(self, text: list, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
-        return self._rows(text, encoder, baseline, row)
-
-    def _rows(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
+    def compare(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
         states_by_model: dict[str, tuple] = {}
         scores_of_baseline = None
         if baseline is not None:

@@ -68,9 +68,6 @@ def token_results(
     With another model's scores of the same pairs as `baseline` the last row's settings carry the paired test against it
     as "paired"; "p_value" is that against zero difference between linked and unlinked. `settings` are joined to every
     row's; `fields` are further ones of `EvalResult`: dataset, split, revision, model, model_revision, seed.
-
-    Raises:
-        ValueError: no pair has both linked and unlinked words, or a baseline of another length.
     """
     is_measured = scores.measured
     if baseline is not None:

@@ -72,12 +72,10 @@ class LexiconScores:
     candidates: int  # target words to choose from
 
 
-def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str, set[str]]:
-    """Read word TAB translation [TAB origin] lines into source word -> translations, in normalised spelling.
+def read_dictionary(path: str | Path) -> dict[str, set[str]]:
+    """Read a file without header, plain or packed, of lines of word TAB translation, in normalised spelling.
 
-    Args:
-        path: TSV file, plain or packed, without header.
-        origin: keep only lines whose third column has this between its plus signs, e.g. "concept".
+    Further columns are passed over.
 
     Raises:
         FileNotFoundError: no such file.
@@ -87,17 +85,15 @@ def read_dictionary(path: str | Path, *, origin: str | None = None) -> dict[str,
         raise FileNotFoundError(f"{path}: no such dictionary; check the path.")
     dictionary: dict[str, set[str]] = {}
     for number, text in read_lines(str(path)):
-        cells = text.split("\t")
-        words = [normalize(cell) for cell in cells[:2]]
-        if len(words) < 2 or not all(words) or (origin is not None and len(cells) < 3):
-            need = "word TAB translation" + (" TAB origin" if origin is not None else "")
-            raise ValueError(f"{path}, line {number}: {text[:40]!r} is not {need}; mend or remove the line.")
-        if origin is None or origin in cells[2].split("+"):
-            source, target = words
-            dictionary.setdefault(source, set()).add(target)
+        words = [normalize(cell) for cell in text.split("\t")[:2]]
+        if len(words) < 2 or not all(words):
+            raise ValueError(
+                f"{path}, line {number}: {text[:40]!r} is not word TAB translation; mend or remove the line."
+            )
+        source, target = words
+        dictionary.setdefault(source, set()).add(target)
     if not dictionary:
-        asked = "" if origin is None else f" of origin {origin!r}"
-        raise ValueError(f"{path}: no entry{asked} in it; check the file.")
+        raise ValueError(f"{path}: no entry in it; check the file.")
     return dictionary
 
 
@@ -106,9 +102,6 @@ def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> Wo
 
     Words of `extra` (in normalised spelling, e.g. a dictionary's) that are several of its segments are added; those
     with an unknown segment are left out.
-
-    Raises:
-        ValueError: another number of vectors than words; vectors without direction.
     """
     vectors = np.asarray(vectors, np.float32)
     if len(vectors) != len(vocabulary):
@@ -141,12 +134,7 @@ def protocol_results(
     """
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])
-    has_words = False
-    for word, translations in dictionary.items():
-        if word in known_source and not known_target.isdisjoint(translations):
-            has_words = True
-            break
-    if not has_words:
+    if all(known_target.isdisjoint(dictionary[word]) for word in known_source & dictionary.keys()):
         protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
     sides = [*dictionary], sorted(set().union(*dictionary.values()))
     rows = []
@@ -188,9 +176,6 @@ def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tup
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
     CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
-
-    Raises:
-        ValueError: vectors without direction, vocabularies of fewer than `CSLS_K` words.
     """
     return nearest(queries, target.vectors, top, "csls", csls_k=CSLS_K, pools=_pools(source, target))
 
@@ -200,9 +185,6 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
 
     A rank is one more than the number of other rows that score at least as much as the best right translation. The
     dictionary's words are in normalised spelling.
-
-    Raises:
-        ValueError: no word of the dictionary can be asked for.
     """
     row_of = source.row_of
     candidates: dict[str, list[int]] = {}
@@ -246,8 +228,12 @@ def lexicon_results(
     fields = {"revision": content_hash("\t".join(entry) for entry in sorted(entries))} | fields
     settings = {"candidates": scores.candidates, **(settings or {})}
     rows = [mean_result(f"P@{k}", hits_at(scores.ranks, k), settings=settings, **fields) for k in (1, 5)]
-    covered = {"coverage": len(scores.words), "source coverage": scores.source_covered}
-    for name, count in (covered | {"target coverage": scores.target_covered}).items():
+    covered = {
+        "coverage": len(scores.words),
+        "source coverage": scores.source_covered,
+        "target coverage": scores.target_covered,
+    }
+    for name, count in covered.items():
         rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=settings, **fields))
     return rows
 

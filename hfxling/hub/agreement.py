@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import chain
 from pathlib import Path
 
@@ -30,19 +31,16 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
     except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
+    held = list(_held(text))
+    lines = [line for _, line in held]
     faults = []
-    for number, line in _held(text):
-        if wanted and line == wanted[0]:
-            wanted.pop(0)
+    for kind, start, stop, first, last in SequenceMatcher(None, wanted, lines, autojunk=False).get_opcodes():
+        if kind == "equal":
             continue
-        faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
-        # One change is one fault: a line that comes too early takes those before it along, any other stands for the
-        # next one that is wanted.
-        if line in wanted:
-            del wanted[: wanted.index(line) + 1]
-        elif wanted:
-            wanted.pop(0)
-    faults += [f"{CARD}: lacks {line.strip()[:160]!r}" for line in wanted]
+        for number, line in held[first:last]:
+            faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
+        for line in wanted[start + last - first : stop]:  # one change is one fault: the others were changed
+            faults.append(f"{CARD}: lacks {line.strip()[:160]!r}")
     return faults + _score_faults(text, rendered)
 
 
@@ -89,17 +87,11 @@ def text_faults(recorded: Sequence[Mapping], found: Sequence[Mapping]) -> list[s
 
 @dataclass
 class Agreement:
-    """What came of measuring again.
+    """What came of measuring again."""
 
-    Attributes:
-        agree: rows whose every number is the same.
-        faults: a line for each number that is not.
-        unmeasured: rows that were not measured again, as those of models that were trained for a fold.
-    """
-
-    agree: int
-    faults: list[str]
-    unmeasured: list[EvalResult]
+    agree: int  # rows whose every number is the same
+    faults: list[str]  # a line for each number that is not
+    unmeasured: list[EvalResult]  # rows that were not measured again, as those of models that were trained for a fold
 
 
 def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
@@ -189,12 +181,7 @@ def folder_faults(folder: Path, record: Mapping) -> list[str]:
 
 
 def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | None, dict, list[str]]:
-    """A folder, its commit, its record, and the faults of `folder_faults`.
-
-    Raises:
-        FileNotFoundError: see `fetch_folder`; a folder without a record.
-        ValueError: a record that is none.
-    """
+    """A folder, its commit, its record, and the faults of `folder_faults`."""
     folder, commit = fetch_folder(name, revision)
     record = read_record(folder)
     return folder, commit, record, folder_faults(folder, record)

@@ -22,73 +22,42 @@ from .snippets import Client, client_snippets, fenced, fused_snippet, standard_s
 
 LOWER_IS_BETTER = frozenset({"AER", "error", "xsim", "loss", "alignment", "uniformity", "language accuracy"})
 DATA_FIELDS = {"name", "pairs", "revision", "licence", "dropped", "leaks", "hub_id"}
-_FORMER = ("published", "warnings")  # fields that were always empty, in records of earlier versions
 _CUT = 256  # components, the length of short vectors that the limits tell of
 _SECRETS = ("token", "hub_token", "api_key")
 
 
 @dataclass(frozen=True)
 class CardInfo:
-    """All that a card says beside its result rows.
+    """All that a card says beside its result rows; what has no default may not be empty."""
 
-    Attributes:
-        repo_id: of the repository the model is, or would be, published in.
-        method: as its package under `hfxling.methods` is named.
-        summary: one sentence about the method.
-        citation: BibTeX of its paper.
-        base_model: Hub id of the encoder; a local folder is shown by its name only.
-        languages: language codes.
-        licence: the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0".
-        train_data: a mapping for each data set: `name`, `pairs` and, where known, `revision` (commit or content hash),
-            `licence`, `dropped` (pairs removed, by reason), `leaks` (removed as the test text has them) and `hub_id`.
-        intended_use: a sentence or two.
-        limits: what a user must know before trusting the model; never empty.
-        loading: Python snippets by title, with {repo} for the repository.
-        training_command: as it was run.
-        configuration: resolved configuration of the run; printed as YAML without tokens.
-        coverage: one line about how the vocabulary covers the languages.
-        status: a sentence that comes before anything else, such as what was special about the encoder's weights.
-        clients: servers and frameworks, and how each reads the folder (see `clients_of`).
-        width: of a vector.
-        base_licence: of the base model.
-        tags: further ones of the Hub, by the kinds of vectors that the folder gives.
-        lexical: Hub id or name of the lexical model that the folder's fusion.json was made for.
-        dense: Hub id of the dense model that this lexical one's scores are added to.
-        space: id of the Space of the Hub that shows the model.
-        relation: of the repository to the base model, as the Hub names it: "finetune" or "adapter".
-        variants: what other repositories of the same model hold, by their ids.
-        part_of: id of the repository of the whole model, in whose card the figures stand.
-        examples: two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
-
-    Raises:
-        ValueError: a missing or malformed licence, nothing said of method, languages, data, use or limits.
-    """
-
-    repo_id: str
-    method: str
-    summary: str
-    citation: str
-    base_model: str
+    repo_id: str  # of the repository the model is, or would be, published in
+    method: str  # as its package under `hfxling.methods` is named
+    summary: str  # one sentence about the method
+    citation: str  # BibTeX of its paper
+    base_model: str  # Hub id of the encoder; a local folder is shown by its name only
     languages: Sequence[str]
-    licence: str
+    licence: str  # the Hub's identifier, e.g. "apache-2.0", "cc-by-sa-4.0"
+    # A mapping for each data set: `name`, `pairs` and, where known, `revision` (commit or content hash), `licence`,
+    # `dropped` (pairs removed, by reason), `leaks` (removed as the test text has them) and `hub_id`.
     train_data: Sequence[Mapping]
-    intended_use: str
-    limits: Sequence[str]
-    loading: Mapping[str, str] = field(default_factory=dict)
-    training_command: str | None = None
-    configuration: Mapping = field(default_factory=dict)
-    coverage: str | None = None
-    status: str | None = None
-    clients: Mapping[str, Client] = field(default_factory=dict)
-    width: int | None = None
-    base_licence: str | None = None
-    tags: Sequence[str] = ()
-    lexical: str | None = None
-    dense: str | None = None
-    space: str | None = None
-    relation: str = "finetune"
-    variants: Mapping[str, str] = field(default_factory=dict)
-    part_of: str | None = None
+    intended_use: str  # a sentence or two
+    limits: Sequence[str]  # what a user must know before trusting the model
+    loading: Mapping[str, str] = field(default_factory=dict)  # Python snippets by title, with {repo} for the repository
+    training_command: str | None = None  # as it was run
+    configuration: Mapping = field(default_factory=dict)  # of the run, resolved; printed as YAML without tokens
+    coverage: str | None = None  # one line about how the vocabulary covers the languages
+    status: str | None = None  # comes before anything else, such as what was special about the encoder's weights
+    clients: Mapping[str, Client] = field(default_factory=dict)  # servers and frameworks, see `clients_of`
+    width: int | None = None  # of a vector
+    base_licence: str | None = None  # of the base model
+    tags: Sequence[str] = ()  # further ones of the Hub, by the kinds of vectors that the folder gives
+    lexical: str | None = None  # Hub id or name of the lexical model that the folder's fusion.json was made for
+    dense: str | None = None  # Hub id of the dense model that this lexical one's scores are added to
+    space: str | None = None  # id of the Space of the Hub that shows the model
+    relation: str = "finetune"  # or "adapter": of the repository to the base model, as the Hub names it
+    variants: Mapping[str, str] = field(default_factory=dict)  # what other repositories of the model hold, by their ids
+    part_of: str | None = None  # id of the repository of the whole model, in whose card the figures stand
+    # Two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -106,12 +75,8 @@ class CardInfo:
     @classmethod
     def from_record(cls, card: Mapping) -> CardInfo:
         """What the entry "card" of a results.json says."""
-        fields = {name: value for name, value in card.items() if name not in _FORMER}
-        clients = {}
-        for name, client in fields.get("clients", {}).items():
-            if isinstance(client, Mapping):  # earlier versions wrote words
-                clients[name] = Client(**client)
-        return cls(**fields | {"clients": clients})
+        clients = {name: Client(**client) for name, client in card.get("clients", {}).items()}
+        return cls(**card | {"clients": clients})
 
 
 def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
@@ -146,9 +111,7 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "unread": {name: client.fault for name, client in info.clients.items() if client.fault},
         "results_table": _results_table(lines) if results else "",
         "snippets": {title: fenced(text.replace("{repo}", info.repo_id)) for title, text in snippets.items()},
-        "lexical": linked(info.lexical) if info.lexical else "",
-        "dense": linked(info.dense) if info.dense else "",
-        "variants": {linked(repo_id): what for repo_id, what in info.variants.items()},
+        "linked": linked,
         "runs_code": any("trust_remote_code=True" in text for text in snippets.values()),
         "data_table": _data_table(info.train_data),
         "lines": lines_sentence(info.configuration),
@@ -217,16 +180,12 @@ def template(name: str) -> Template:
     return environment.get_template(f"{name}.md.jinja")
 
 
-def _number(value: float, unit: str, sign: str = "") -> str:
-    return format(value, f"{sign}.{1 if unit == '%' else 3}f")
-
-
-def _interval(low: float | None, high: float | None, unit: str) -> str:
-    return "" if low is None or high is None else f" [{_number(low, unit)}, {_number(high, unit)}]"
+def _interval(low: float | None, high: float | None, digits: int) -> str:
+    return "" if low is None or high is None else f" [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def _measured(row: EvalResult | None) -> str:
-    return "" if row is None else _number(row.value, row.unit) + _interval(row.low, row.high, row.unit)
+    return "" if row is None else f"{row.value:.{row.digits}f}{_interval(row.low, row.high, row.digits)}"
 
 
 def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
@@ -252,7 +211,7 @@ def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
     paired = after.settings.get("paired")
     if paired and paired["low"] is not None:
         low, high = paired["low"], paired["high"]
-        basis = f"{_number(paired['difference'], after.unit, '+')}{_interval(low, high, after.unit)}"
+        basis = f"{paired['difference']:+.{after.digits}f}{_interval(low, high, after.digits)}"
         basis += f", p {p_told(paired['p_value'])}"
     elif None in (before.low, before.high, after.low, after.high):
         return "unclear", "no interval"
@@ -334,20 +293,15 @@ def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
     """What cutting vectors to `_CUT` components loses at worst; that it is not known, of those that invite to it."""
     if not rows:
         return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
-    width = max(row.settings["dimensions"] for row in rows)
-    whole, cut = {}, {}  # P@1 of each test set and direction, by vectors of either length
+    scores: dict[int, dict[tuple, float]] = defaultdict(dict)  # P@1 by length, then by test set and direction
     for row in rows:
-        if row.settings["precision"] != "float32":
-            continue
-        test = (row.dataset, row.split, row.direction)
-        if row.settings["dimensions"] == width:
-            whole[test] = row.value
-        elif row.settings["dimensions"] == _CUT:
-            cut[test] = row.value
-    losses = {test: whole[test] - cut[test] for test in whole if test in cut}
-    if not losses:
+        if row.settings["precision"] == "float32":
+            scores[row.settings["dimensions"]][row.dataset, row.split, row.direction] = row.value
+    width = max(scores)
+    if width == _CUT or _CUT not in scores:
         return ""
-    worst = max(losses, key=losses.get)
+    whole, cut = scores[width], scores[_CUT]
+    worst = max(whole, key=lambda test: whole[test] - cut[test])
     direction = worst[2]
     return (
         f"The first {_CUT} of {width} components (`truncate_dim={_CUT}`) find at worst "

@@ -32,11 +32,9 @@ def text_faults(files: Mapping[str, Content]) -> list[str]:
     faults = []
     paths: dict[str, list[str]] = {}  # where each path of this machine stands
     for name, content in files.items():
-        if isinstance(content, Path) and content.is_symlink() and not content.is_file():
-            faults.append(f"{name}: is a link to no file; put the files themselves there, or remove it")
-            continue
-        if isinstance(content, Path) and content.is_symlink() and not _is_of_same_folder(content, name):
-            faults.append(f"{name}: is a link to a file elsewhere; put the file itself there")
+        link_fault = _link_fault(name, content) if isinstance(content, Path) and content.is_symlink() else ""
+        if link_fault:
+            faults.append(f"{name}: {link_fault}")
             continue
         secrets = findings(name, content)
         for finding in secrets:
@@ -51,12 +49,14 @@ def text_faults(files: Mapping[str, Content]) -> list[str]:
     return faults
 
 
-def _is_of_same_folder(path: Path, name: str) -> bool:
-    """Whether a link leads to a file of the folder that it lies in."""
-    folder = path
-    for _ in Path(name).parts:
-        folder = folder.parent
-    return path.resolve().is_relative_to(folder.resolve())
+def _link_fault(name: str, path: Path) -> str:
+    """What is wrong with a link; "" where it leads to a file of the folder that it lies in."""
+    if not path.is_file():
+        return "is a link to no file; put the files themselves there, or remove it"
+    folder = path.parents[len(Path(name).parts) - 1]
+    if not path.resolve().is_relative_to(folder.resolve()):
+        return "is a link to a file elsewhere; put the file itself there"
+    return ""
 
 
 def _paths_in(content: Content) -> dict[str, list[int]]:

@@ -45,15 +45,10 @@ _ARCHIVE = re.compile(rb"PK\x03\x04|\xfd7zXZ|BZh[1-9]1AY&SY|.{257}ustar", re.DOT
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in a file that must not be public.
+    """Something in a file that must not be public."""
 
-    Attributes:
-        what: in words.
-        line: where, in a text; None in archives and binary files.
-    """
-
-    what: str
-    line: int | None = None
+    what: str  # in words
+    line: int | None = None  # where, in a text; None in archives and binary files
 
 
 PICKLE = "is a pickle, which runs code when it is read; publish safetensors"

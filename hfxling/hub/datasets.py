@@ -10,8 +10,9 @@ from pathlib import Path
 from huggingface_hub import DatasetCardData, HfApi
 
 from hfxling.data.licences import release_fault
-from hfxling.data.parallel import check_languages, load_parallel, sides_of
+from hfxling.data.parallel import load_parallel, sides_of
 from hfxling.data.readers import TABLE_SUFFIXES, read_lines, suffix_of
+from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
 
@@ -37,9 +38,7 @@ def release_dataset(what: Release, *, languages: Sequence[str], report: str | Pa
         ValueError: languages or licence that are missing, text that is malformed, and what `release` refuses.
         FileNotFoundError: no such file.
     """
-    if len(languages) != 2:
-        raise ValueError(f"languages={list(languages)}: give those of the data set, source first, such as zh vi.")
-    check_languages(*languages)
+    languages_of(None, languages)  # refuses what is no language
     fault = release_fault(what.licence, {"the text": what.licence})
     if fault:
         raise ValueError(f"licence={what.licence!r}: {fault}")

@@ -121,11 +121,7 @@ def demo(
 
 
 def page_folder() -> Path:
-    """Where the page's files lie: in an installed package, or beside it in a checkout.
-
-    Raises:
-        FileNotFoundError: neither is there.
-    """
+    """Where the page's files lie: in an installed package, or beside it in a checkout."""
     package = Path(hfxling.__file__).parent
     for folder in (package / "spaces" / "demo", package.parent / "spaces" / "demo"):
         if (folder / "app.py").is_file():
@@ -142,11 +138,7 @@ def load_page() -> ModuleType:
 
 
 def write_space(folder: Path, settings: dict) -> Space:
-    """Write the folder of a Space that shows the same model.
-
-    Raises:
-        ValueError: a model that is no id on the Hub, where the Space reads it.
-    """
+    """Write the folder of a Space that shows the same model."""
     names = [name for name in (settings["model"], settings["lexical"]) if name is not None]
     for name in names:
         if not HUB_ID.fullmatch(name) or Path(name).exists():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.data.pairs import read_pairs
+from hfxling.encoders.protocol import languages_of
 from hfxling.files import alone_in, scratch_in, uninterrupted
 from hfxling.verbs import Languages, Result, Text, verb
 
@@ -83,8 +84,8 @@ def export(
         raise ValueError("target without source: give the sentences that these translate.")
     if int8 and source is None:
         raise ValueError("int8 needs sentence pairs that say what 8 bits cost: give source and target.")
-    if languages is not None and (len(languages) != 2 or languages[0] == languages[1]):
-        raise ValueError(f"languages={list(languages)}: give the codes of the pairs' two languages, such as zh vi.")
+    if languages is not None:
+        languages_of(None, languages)  # refuses what is no language
     from .graphs import INT8, Costs, place_graphs, record_graphs, write_graphs  # loads torch
     from .onnx import check_packages, load_models
 

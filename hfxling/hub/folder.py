@@ -121,11 +121,7 @@ def rewrite_record(folder: Path, rows: Sequence[EvalResult], extra: Mapping) -> 
 
 
 def check_push(repo_id: str | None) -> None:
-    """Refuse, before anything is trained, a push that cannot succeed.
-
-    Raises:
-        ValueError: a repository without a namespace, or no token.
-    """
+    """Refuse, before anything is trained, a push that cannot succeed."""
     if not repo_id:
         raise ValueError("push_to_hub: no repository is named; give --hub_model_id namespace/name.")
     check_repo_id("hub_model_id", repo_id)

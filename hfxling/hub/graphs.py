@@ -60,11 +60,7 @@ def place_graphs(graphs: Graphs, folder: Path) -> list[Path]:
 class Costs:
     """What torch and every graph cost: size, speed, and retrieval of sentence pairs.
 
-    Args:
-        folder: of the model, with its tokenizer.
-        models: as `hfxling.hub.onnx.load_models` gives them.
-        pairs: N sentence pairs.
-        languages: of the pairs.
+    `models` are what `hfxling.hub.onnx.load_models` gives of the folder.
 
     Attributes:
         figures: megabytes and sentences per CPU second, by form.

@@ -11,6 +11,7 @@ import yaml
 from huggingface_hub import EvalResult as IndexEntry
 from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_to_yaml
 
+from hfxling.encoders.identity import modules_of, read_json
 from hfxling.evaluation.results import EvalResult
 
 from .snippets import TEI, Examples, both_sides, example, is_sparse_encoder
@@ -121,15 +122,11 @@ def folder_tags(folder: Path) -> list[str]:
 
 def _module_types(folder: Path) -> list[str]:
     """The types of the modules of sentence-transformers in a folder, those behind routers included."""
-    path = folder / "modules.json"
-    if not path.is_file():
-        return []
     types = []
-    for module in json.loads(path.read_text(encoding="utf-8")):
+    for module in modules_of(str(folder)):
         types.append(module["type"])
-        routes = folder / module.get("path", "") / "router_config.json"
-        if routes.is_file():
-            types += json.loads(routes.read_text(encoding="utf-8"))["types"].values()
+        routes = read_json(folder / module.get("path", "") / "router_config.json")
+        types += routes.get("types", {}).values()
     return types
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import warnings
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoTokenizer
 
 from hfxling.encoders.frozen import length_sorted
+from hfxling.encoders.identity import read_json
 from hfxling.files import atomic_path
 from hfxling.models import MODELS
 from hfxling.models.stock import StockModel
@@ -50,16 +50,11 @@ def check_packages() -> None:
 
 
 def load_models(folder: str | Path) -> dict[str, StockModel]:
-    """What of a folder can become a graph: the model, or one a language by the language's code.
-
-    Raises:
-        FileNotFoundError: no such folder.
-        ValueError: a folder without an encoder and stock modules.
-    """
+    """What of a folder can become a graph: the model, or one a language by the language's code."""
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
+    config = read_json(folder / "config.json")
+    if not config:
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     kinds = {kind.stock_key: kind for kind in MODELS if issubclass(kind, StockModel)}
     keys = [key for key in kinds if key in config]
     if not keys:
@@ -75,9 +70,6 @@ def write_onnx(model: StockModel, path: Path) -> None:
     """Write the graph: input_ids and attention_mask, (B, S) int64 each, to sentence_embedding, (B, D) at unit length.
 
     Weights that a single file cannot hold lie in a second one beside it.
-
-    Raises:
-        ValueError: when onnxruntime computes other vectors than torch.
     """
     ids = torch.randint(5, 50, (_BATCH, _LENGTH))
     mask = torch.ones_like(ids)

@@ -60,12 +60,7 @@ def _digest(content: Mapping) -> str:
 
 
 def read_record(folder: Path) -> dict:
-    """The content of a folder's results.json.
-
-    Raises:
-        FileNotFoundError: no folder, or none with such a file.
-        ValueError: not one that a recipe wrote with a model.
-    """
+    """The content of a folder's results.json."""
     if not (folder / RECORD).is_file():
         raise FileNotFoundError(f"{folder}: no {RECORD} there; give a folder that a recipe or `hfxling fit` wrote.")
     read_results(folder / RECORD)  # refuses what is no results file

@@ -135,11 +135,7 @@ def overlaid(files: Mapping[str, Content], branches: Sequence[str]) -> dict[str,
 
 
 def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[str]]:
-    """The files as they are published, and the folder's further branches.
-
-    Raises:
-        ValueError: whatever stands against publishing them.
-    """
+    """The files as they are published, and the folder's further branches."""
     folder = what.folder
     record = read_record(folder)
     refuse(folder, folder_faults(folder, record))
@@ -190,11 +186,7 @@ def renamed(
 
 
 def _state_licence(record: dict, licence: str) -> None:
-    """Write the licence of model and text into a record that states none.
-
-    Raises:
-        ValueError: it states another one.
-    """
+    """Write the licence of model and text into a record that states none."""
     card = record["card"]
     entries = [card, *card["train_data"]]
     for entry in entries:

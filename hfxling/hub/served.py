@@ -7,8 +7,9 @@ of a modules.json with any other module, such as a Router, it reads no Dense at 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from hfxling.encoders.identity import modules_of, read_json
 
 # Encoders that it has code for, on a CPU or a GPU.
 ENCODERS = (
@@ -26,9 +27,9 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
     `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
     """
     folder = Path(folder)
-    if not (folder / "modules.json").is_file():
+    modules = modules_of(str(folder))
+    if not modules:
         return "there is no encoder in it"
-    modules = _read(folder / "modules.json")
     kinds = [module["type"].removeprefix("sentence_transformers.models.") for module in modules]
     if "Router" in kinds:
         fault = "it treats its languages differently, and the server cannot be told one"
@@ -38,7 +39,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
             return f"the server knows no module {kind.rsplit('.', 1)[-1]}"
     if kinds[:2] != ["Transformer", "Pooling"]:
         return "it does not start with an encoder and its pooling"
-    config = _read(folder / "config.json")
+    config = read_json(folder / "config.json")
     if config["model_type"] not in ENCODERS:
         return f"the server has no code for {config['model_type']} encoders"
     follows_norm = False
@@ -46,7 +47,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
     for module, kind in zip(modules, kinds):
         follows_norm = follows_norm or kind == "Normalize"
         if kind == "Dense":
-            dense = _read(folder / module["path"] / "config.json")
+            dense = read_json(folder / module["path"] / "config.json")
             activation = dense["activation_function"]
             if activation not in ACTIVATIONS:
                 return f"the server knows no {activation.rsplit('.', 1)[-1]} after a map"
@@ -54,7 +55,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
             ignored_norm = ignored_norm or (follows_norm and (dense["bias"] or activation != LINEAR))
     if ignored_norm:
         return "the server passes over the Normalize before a Dense module, which gives other vectors"
-    prompts = _read(folder / "config_sentence_transformers.json")
+    prompts = read_json(folder / "config_sentence_transformers.json")
     if prompts.get("default_prompt_name"):
         return f"the server puts no prompt before texts unless `--default-prompt-name {prompts['default_prompt_name']}`"
     return ""
@@ -62,7 +63,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
 
 def _way_out(folder: Path, router: Path, repo_id: str | None) -> str:
     """Where the part for a language is that the server can read; "" where there is none."""
-    parts = [name for name in _read(router / "router_config.json")["structure"] if (folder / name).is_dir()]
+    parts = [name for name in read_json(router / "router_config.json")["structure"] if (folder / name).is_dir()]
     languages = [name for name in parts if not server_fault(folder / name)]
     if not languages:
         return ""
@@ -74,7 +75,3 @@ def _way_out(folder: Path, router: Path, repo_id: str | None) -> str:
 def variant_id(repo_id: str, name: str) -> str:
     """The repository that a part of a model has to itself, where it is on no branch."""
     return f"{repo_id}-{name}"
-
-
-def _read(path: Path):
-    return json.loads(path.read_text(encoding="utf-8"))

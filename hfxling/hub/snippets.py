@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hfxling.encoders.identity import modules_of, read_json
 from hfxling.models.stock import ROUTES
 
 from .served import server_fault, variant_id
@@ -81,6 +82,11 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
     return examples
 
 
+def _listed(*texts: str) -> str:
+    """Texts as a list in Python, which is the same in JSON."""
+    return json.dumps(texts, ensure_ascii=False)
+
+
 def _is_plain(text: str) -> bool:
     """Whether a text is a short sentence that may stand between quotes in a snippet."""
     return 4 <= len(text) <= 60 and _UNPLAIN.search(text) is None
@@ -98,8 +104,7 @@ def standard_snippets(
         examples: the model's own, where it has any.
     """
     source, target = both_sides(languages)
-    queries = json.dumps([example(source, examples)], ensure_ascii=False)
-    documents = json.dumps([example(target, examples)], ensure_ascii=False)
+    queries, documents = _listed(example(source, examples)), _listed(example(target, examples))
     trust = ", trust_remote_code=True" if flag else ""
     title = f"With sentence-transformers {'and the code of this repository' if flag else 'alone'}"
     return {
@@ -123,18 +128,9 @@ with torch.no_grad():
 def part_snippets(
     language: str, other: str, other_repo: str, *, flag: bool = False, examples: Examples | None = None
 ) -> dict[str, str]:
-    """How a model's part for one language is loaded, beside the one for another language, by title.
-
-    Args:
-        language: of this part.
-        other: language of the other part.
-        other_repo: repository of the other part.
-        flag: as of `standard_snippets`.
-        examples: the model's own, where it has any.
-    """
+    """How a model's part for one language is loaded, beside the one for another, by title; as `standard_snippets`."""
     trust = ", trust_remote_code=True" if flag else ""
-    texts = json.dumps([example(language, examples)], ensure_ascii=False)
-    other_texts = json.dumps([example(other, examples)], ensure_ascii=False)
+    texts, other_texts = _listed(example(language, examples)), _listed(example(other, examples))
     both = f"""from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{{repo}}"{trust})
@@ -159,8 +155,8 @@ encoder = PeftModel.from_pretrained(encoder, "{{repo}}", subfolder="adapter")"""
 def fused_snippet(lexical: str, languages: Sequence[str], examples: Examples | None = None) -> str:
     """How a dense model is used together with the lexical one that its fusion was made for."""
     source, target = languages[:2]
-    query = json.dumps([example(source, examples)], ensure_ascii=False)
-    candidates = json.dumps([example(target, examples), example(target, examples, 1)], ensure_ascii=False)
+    query = _listed(example(source, examples))
+    candidates = _listed(example(target, examples), example(target, examples, 1))
     return f"""import hfxling
 
 both = {{"model": "{{repo}}", "lexical": "{lexical}", "languages": ("{source}", "{target}")}}
@@ -172,24 +168,17 @@ print(pairs.to_text())"""
 
 @dataclass(frozen=True)
 class Client:
-    """How a server or framework reads a folder.
+    """How a server or framework reads a folder."""
 
-    Attributes:
-        fault: why it cannot; "" where it can.
-        needs_code: whether it has to trust the folder's code.
-        languages: that it must name, where texts of each are read by a part of their own.
-        files: that it needs besides the one with the model.
-    """
-
-    fault: str = ""
-    needs_code: bool = False
-    languages: Sequence[str] = ()
-    files: Sequence[str] = ()
+    fault: str = ""  # why it cannot; "" where it can
+    needs_code: bool = False  # whether it has to trust the folder's code
+    languages: Sequence[str] = ()  # that it must name, where texts of each are read by a part of their own
+    files: Sequence[str] = ()  # that it needs besides the one with the model
 
 
 def is_sparse_encoder(folder: Path) -> bool:
     """Whether a folder is one for `SparseEncoder`."""
-    return (_read(folder / "config_sentence_transformers.json") or {}).get("model_type") == "SparseEncoder"
+    return read_json(folder / "config_sentence_transformers.json").get("model_type") == "SparseEncoder"
 
 
 def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
@@ -197,13 +186,13 @@ def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
 
     `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
     """
-    modules = _read(folder / "modules.json") or []
+    modules = modules_of(str(folder))
     if not modules or is_sparse_encoder(folder):
         return {}
     needs_code = any(module["type"].endswith(".NormalizeParts") for module in modules)
     routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
-        routes |= dict.fromkeys(_read(path)["structure"])
+        routes |= dict.fromkeys(read_json(path)["structure"])
     languages = [route for route in routes if route not in ROUTES]
     server = server_fault(folder, repo_id)
     if needs_code:
@@ -223,7 +212,7 @@ def _fastembed_client(folder: Path, repo_id: str | None) -> Client:
         elif languages:
             fault += f" on main, which is all it asks for; the branches {' and '.join(languages)} have one"
         return Client(fault)
-    if (_read(folder / "config_sentence_transformers.json") or {}).get("default_prompt_name"):
+    if read_json(folder / "config_sentence_transformers.json").get("default_prompt_name"):
         return Client("it puts no prompt before texts, and this model wants one")
     beside = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ONNX}?*"))
     return Client(files=beside)
@@ -233,10 +222,10 @@ def width_of(folder: Path) -> int | None:
     """Width of a folder's sentence vectors: of its last map, or else of the encoder; None for what has no encoder."""
     maps = sorted(folder.glob("[0-9]*_Dense/config.json")) or sorted(folder.glob("[0-9]*_Router/*_Dense/config.json"))
     if maps:
-        return _read(maps[-1])["out_features"]
+        return read_json(maps[-1])["out_features"]
     if not (folder / "1_Pooling").is_dir():
         return None
-    return (_read(folder / "config.json") or {}).get("hidden_size")
+    return read_json(folder / "config.json").get("hidden_size")
 
 
 def client_snippets(
@@ -245,13 +234,9 @@ def client_snippets(
     width: int | None = None,
     examples: Examples | None = None,
 ) -> dict[str, str]:
-    """A snippet for each client that reads the folder, by its name, with {repo} for the repository.
+    """A snippet for each client that reads the folder, by its name; as `standard_snippets` otherwise.
 
-    Args:
-        clients: what `clients_of` gave.
-        languages: of queries and documents.
-        width: of a vector, which fastembed must be told.
-        examples: the model's own, where it has any.
+    `clients` are what `clients_of` gave, `width` is that of a vector, which fastembed must be told.
     """
     source, target = both_sides(languages or ["en"])
     snippets = {}
@@ -289,18 +274,18 @@ def _langchain(client: Client, source: str, target: str, examples: Examples | No
     arguments = options[0]
     if len(options) > 1:  # a line each
         arguments = "\n" + "".join(f"    {option},\n" for option in options)
-    one = json.dumps(example(source, examples), ensure_ascii=False)
-    other = json.dumps(example(target, examples), ensure_ascii=False)
+    query = json.dumps(example(source, examples), ensure_ascii=False)
+    documents = _listed(example(target, examples))
     return f"""from langchain_huggingface import HuggingFaceEmbeddings
 
 embeddings = HuggingFaceEmbeddings({arguments})
-query = embeddings.embed_query({one})
-documents = embeddings.embed_documents([{other}])"""
+query = embeddings.embed_query({query})
+documents = embeddings.embed_documents({documents})"""
 
 
 def _fastembed(client: Client, source: str, target: str, width: int | None, examples: Examples | None) -> str:
     additional = f"\n    additional_files={json.dumps(client.files)}," if client.files else ""
-    texts = json.dumps([example(source, examples), example(target, examples)], ensure_ascii=False)
+    texts = _listed(example(source, examples), example(target, examples))
     return f"""from fastembed import TextEmbedding
 from fastembed.common.model_description import ModelSource, PoolingType
 
@@ -322,7 +307,3 @@ def fenced(snippet: str) -> str:
         return f"```python\n{snippet}\n```"
     except SyntaxError:
         return f"```bash\n{snippet}\n```"
-
-
-def _read(path: Path):
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

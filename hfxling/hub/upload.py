@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,8 @@ from huggingface_hub.errors import (
 from huggingface_hub.hf_api import RepoFile
 from huggingface_hub.utils import validate_repo_id
 
+from hfxling.encoders.identity import read_json
+
 from .record import CARD, RECORD
 
 _SHOWN = 60  # lines of the card's diff
@@ -29,33 +30,19 @@ Content = Path | bytes
 
 @dataclass
 class Plan:
-    """What an upload would change.
+    """What an upload would change."""
 
-    Attributes:
-        repo_id: with its namespace.
-        kind: "model" or "dataset".
-        branch: that is written to.
-        parent: the branch's commit that the plan was made for; None where there is none.
-        is_new: whether there is no such repository.
-        files: all that the branch is to hold of ours, by name.
-        added: names that are new, changed names, and removed ones: an earlier upload's that are no more.
-        changed: see `added`.
-        removed: see `added`.
-        card: diff of the card.
-        is_compared: whether the Hub was asked what is there.
-    """
-
-    repo_id: str
-    kind: str
-    branch: str
-    parent: str | None
-    is_new: bool
-    files: Mapping[str, Content]
-    added: list[str] = field(default_factory=list)
+    repo_id: str  # with its namespace
+    kind: str  # "model" or "dataset"
+    branch: str  # that is written to
+    parent: str | None  # the branch's commit that the plan was made for; None where there is none
+    is_new: bool  # whether there is no such repository
+    files: Mapping[str, Content]  # all that the branch is to hold of ours, by name
+    added: list[str] = field(default_factory=list)  # names of `files`
     changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    card: list[str] = field(default_factory=list)
-    is_compared: bool = True
+    removed: list[str] = field(default_factory=list)  # an earlier upload's names that are no more
+    card: list[str] = field(default_factory=list)  # its diff
+    is_compared: bool = True  # whether the Hub was asked what is there
 
     @property
     def is_empty(self) -> bool:
@@ -145,11 +132,7 @@ def plan_upload(
     kind: str = "model",
     is_compared: bool = True,
 ) -> Plan:
-    """Compare files with what a branch holds; where they are not to be compared, all are new.
-
-    Raises:
-        ValueError: the Hub cannot be asked.
-    """
+    """Compare files with what a branch holds; where they are not to be compared, all are new."""
     if not is_compared:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files), is_compared=False)
     try:
@@ -175,28 +158,18 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
             plan.changed.append(name)
     # Only what an earlier record names is ours to remove; where nothing changed, neither did the record.
     if RECORD in present and plan.changed:
-        recorded = _recorded(_remote(plan, RECORD, api.token))
-        plan.removed = sorted((recorded & present.keys()) - files.keys())
+        recorded = read_json(_remote(plan, RECORD, api.token)).get("files")
+        if isinstance(recorded, dict):
+            plan.removed = sorted((recorded.keys() & present.keys()) - files.keys())
     if CARD in plan.changed:
-        old = _remote(plan, CARD, api.token).decode("utf-8", "replace").splitlines()
+        old = _remote(plan, CARD, api.token).read_text(encoding="utf-8", errors="replace").splitlines()
         new = read_content(files[CARD]).decode().splitlines()
         plan.card = list(difflib.unified_diff(old, new, CARD, CARD, lineterm="", n=0))
     return plan
 
 
-def _recorded(record: bytes) -> set[str]:
-    """The files that a record names; none where it is no record of ours."""
-    try:
-        content = json.loads(record)
-    except (ValueError, RecursionError):
-        return set()
-    files = content.get("files") if isinstance(content, dict) else None
-    return set(files) if isinstance(files, dict) else set()
-
-
-def _remote(plan: Plan, name: str, token: str | None) -> bytes:
-    options = {"repo_type": plan.kind, "revision": plan.parent, "token": token}
-    return Path(hf_hub_download(plan.repo_id, name, **options)).read_bytes()
+def _remote(plan: Plan, name: str, token: str | None) -> Path:
+    return Path(hf_hub_download(plan.repo_id, name, repo_type=plan.kind, revision=plan.parent, token=token))
 
 
 def _is_same(content: Content, entry: RepoFile) -> bool:
@@ -209,11 +182,7 @@ def _is_same(content: Content, entry: RepoFile) -> bool:
 
 
 def check_repo_id(option: str, repo_id: str) -> None:
-    """Refuse what names no repository.
-
-    Raises:
-        ValueError: beginning with the option that gave it.
-    """
+    """Refuse what names no repository."""
     if repo_id.count("/") != 1:
         raise ValueError(f"{option}={repo_id!r}: give the repository as namespace/name.")
     try:
@@ -223,11 +192,7 @@ def check_repo_id(option: str, repo_id: str) -> None:
 
 
 def check_writer(api: HfApi, repo_id: str) -> None:
-    """Refuse a token that can only read, before anything is computed.
-
-    Raises:
-        ValueError: no token, one that is not valid, or one without the right to write.
-    """
+    """Refuse a token that can only read, before anything is computed."""
     try:
         user = api.whoami()
     except LocalTokenNotFoundError:
@@ -293,11 +258,7 @@ def one_line(error: Exception) -> str:
 
 
 def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
-    """Refuse a tag that stands at another commit, before anything is uploaded.
-
-    Raises:
-        ValueError: naming that commit.
-    """
+    """Refuse a tag that stands at another commit, before anything is uploaded."""
     if not tag or plan.is_new:
         return
     refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
@@ -307,11 +268,7 @@ def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
 
 
 def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: str | None) -> list[str]:
-    """Tag a commit and put its repository into a collection; gives what was done, in lines.
-
-    Raises:
-        ValueError: the Hub refuses.
-    """
+    """Tag a commit and put its repository into a collection; gives what was done, in lines."""
     done = []
     try:
         if tag:

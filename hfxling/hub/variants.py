@@ -32,14 +32,7 @@ def in_repositories(
 ) -> dict[str, dict[str, Content]]:
     """By repository the files that it holds: the whole model's first, then a variant's each.
 
-    Args:
-        folder: of the model.
-        files: of the folder as they are published.
-        names: of the variants.
-        repo_id: of the whole model.
-
-    Raises:
-        ValueError: a variant's name makes no repository id.
+    `files` are those of the folder as they are published, `names` the variants'; `repo_id` is the whole model's.
     """
     ids = {name: variant_id(repo_id, name) for name in names}
     for variant_repo in ids.values():

@@ -137,8 +137,9 @@ def verify(
         verified.part_of = record["card"].get("part_of")
     if files_only:
         return verified
-    verified.faults += _base_faults(record)
-    if verified.part_of or not (rows or _names_text(record)):
+    settings = record.get("settings") or {}
+    verified.faults += _base_faults(settings, record.get("base_weights"))
+    if verified.part_of or not (rows or settings.get("train_data")):
         return verified
     try:
         compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
@@ -155,23 +156,16 @@ def verify(
     return verified
 
 
-def _names_text(record: Mapping) -> bool:
-    """Whether a record says what text the model has learnt from; of text in memory it does not."""
-    settings = record.get("settings")
-    return isinstance(settings, Mapping) and bool(settings.get("train_data"))
-
-
-def _base_faults(record: Mapping) -> list[str]:
+def _base_faults(settings: Mapping, recorded: str | None) -> list[str]:
     """A line where the encoder that the model was made from has other weights now; it may not be at hand."""
-    settings = record.get("settings")
-    base = settings.get("base_model") if isinstance(settings, Mapping) else None
-    if not isinstance(base, str) or "base_weights" not in record:
+    base = settings.get("base_model")
+    if not isinstance(base, str) or recorded is None:
         return []
     try:
         folder, _ = fetch_folder(base, settings.get("base_revision"), ["*.safetensors"])
     except FileNotFoundError:
         return []
-    if weights_hash(folder) == record["base_weights"]:
+    if weights_hash(folder) == recorded:
         return []
     return [f"base_model: the weights of {base} are not those that the model was made from"]
 
@@ -184,11 +178,13 @@ def _measured(
     from hfxling.hub.agreement import compare_rows, text_faults
     from hfxling.methods.tested import measured_again  # loads a method, too
 
-    if not _names_text(record) or record["settings"]["train_data"] == [IN_MEMORY]:
+    settings = record.get("settings") or {}
+    train_data = settings.get("train_data")
+    if not train_data or train_data == [IN_MEMORY]:
         raise ValueError("the text was in memory and is in no file: fit from files what others shall verify")
     with TemporaryDirectory(prefix="hfxling-") as scratch:
         whole = merged_folder(folder, Path(scratch))
         found, corpus = measured_again(record, whole, root=root, cache_dir=cache_dir, device=device)
-    entries = corpus.card_entries(record["settings"].get("data_licence"))
+    entries = corpus.card_entries(settings.get("data_licence"))
     compared = compare_rows(read_results(folder / RECORD), found, tolerance)
     return compared, text_faults(record["card"]["train_data"], entries)

@@ -63,15 +63,10 @@ def export(
 
 
 def write_branch(model: StockModel, folder: Path, name: str) -> None:
-    """Write what a branch of the repository has other than the folder: another head on the same encoder.
+    """Write what a branch of the repository has other than the folder of the whole model: another head on its encoder.
 
     The files lie in a subfolder of that name; pushed, they lie on the branch over the root's (`publish`). There
     `SentenceTransformer(repo, revision=name)` and servers find an ordinary model.
-
-    Args:
-        model: that the branch is to be; its encoder is the folder's.
-        folder: of the whole model.
-        name: of the branch.
     """
     branch = folder / name
     branch.mkdir()

@@ -19,16 +19,14 @@ from hfxling.data.sources import Pair
 from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.loading import load_encoder
-from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult
-from hfxling.evaluation.retrieval import gold_ranks, hits_at
+from hfxling.evaluation.retrieval import ENCODER, before_after_results, gold_ranks, hits_at
 from hfxling.files import content_hash
 from hfxling.hub.checks import code_faults, folder_contents
 
 from . import method
 
 ENTRY = "test"  # of results.json, which says what was tested on which text
-ENCODER = "encoder"  # the model as it came
 FUSED = ("fused", "finetuned_fused")
 Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, from source to target and back
 
@@ -85,26 +83,15 @@ class HeldOutTest:
 
     def results(self, ranks: Mapping[str, Ranks], *, seed: int) -> list[EvalResult]:
         """P@1 of both directions, of the model with its paired test against the encoder as it came."""
-        before = ranks.get(ENCODER)
-        rows = []
-        for name, ways in ranks.items():
-            stage = "before" if name == ENCODER else "after"
-            for direction, pair in enumerate((self.languages, self.languages[::-1])):
-                has_baseline = stage == "after" and before is not None
-                row = mean_result(
-                    "P@1",
-                    hits_at(ways[direction], 1),
-                    baseline=hits_at(before[direction], 1) if has_baseline else None,
-                    dataset=self.pairs.name,
-                    revision=content_hash(self.pairs.source, self.pairs.target),
-                    seed=seed,
-                    split="test",
-                    direction="->".join(pair),
-                    model=model_name(str(self.encoder["model"])) if self.encoder else "links",
-                    settings={"stage": stage, "row": name},
-                )
-                rows.append(row)
-        return rows
+        return before_after_results(
+            {name: [hits_at(way, 1) for way in ways] for name, ways in ranks.items()},
+            self.languages,
+            dataset=self.pairs.name,
+            revision=content_hash(self.pairs.source, self.pairs.target),
+            seed=seed,
+            split="test",
+            model=model_name(str(self.encoder["model"])) if self.encoder else "links",
+        )
 
     def entry(self, source: str | None) -> dict[str, Any]:
         """What results.json keeps, by which the test can be done again; `source` is where the text was read."""

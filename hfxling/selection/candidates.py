@@ -36,7 +36,6 @@ from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.lexical.evaluate import rank as rank_links
 from hfxling.methods.lexical.train import fit as fit_links
 from hfxling.methods.publishing import Run
-from hfxling.methods.siamese.arguments import AUTO
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
@@ -53,34 +52,21 @@ Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to t
 
 @dataclass
 class Candidate:
-    """One of what competes, and how it did.
+    """One of what competes, and how it did."""
 
-    Attributes:
-        name: encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused.
-        needs_language: whether who encodes a text has to say its language.
-        needs_remote_code: whether a client without hfxling has to trust the code in the folder.
-        needs_hfxling: whether no client but hfxling reads it.
-        megabytes: of the weights, the encoder's included.
-        ranks: of the translations of left-out pairs by number of the fold; 1 is the first place.
-        cpu_s: CPU seconds of every fold's fit; the encoder's own are not counted.
-        left_out: why it does not compete, in words; "" where it does.
-    """
-
-    name: str
-    needs_language: bool = False
-    needs_remote_code: bool = False
-    needs_hfxling: bool = False
-    megabytes: float = 0.0
-    ranks: dict[int, Ranks] = field(default_factory=dict)
-    cpu_s: list[float] = field(default_factory=list)
-    left_out: str = ""
+    name: str  # encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused
+    needs_language: bool = False  # whether who encodes a text has to say its language
+    needs_remote_code: bool = False  # whether a client without hfxling has to trust the code in the folder
+    needs_hfxling: bool = False  # whether no client but hfxling reads it
+    megabytes: float = 0.0  # of the weights, the encoder's included
+    ranks: dict[int, Ranks] = field(default_factory=dict)  # by fold, of left-out pairs' translations; 1 is the first
+    cpu_s: list[float] = field(default_factory=list)  # of every fold's fit; the encoder's own are not counted
+    left_out: str = ""  # why it does not compete, in words; "" where it does
 
     def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
         """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both.
 
-        Args:
-            direction: 0, 1 or both.
-            folds: by default all that it competed in.
+        By default these are the pairs of all folds that it competed in.
         """
         directions = (0, 1) if direction is None else (direction,)
         hits = []
@@ -107,14 +93,12 @@ class Candidate:
     @property
     def needs(self) -> str:
         """The three of `needs_...` in words."""
-        words = []
-        if self.needs_language:
-            words.append("the texts' language")
-        if self.needs_remote_code:
-            words.append("trust_remote_code")
-        if self.needs_hfxling:
-            words.append("hfxling")
-        return ", ".join(words) or "nothing"
+        needs = {
+            "the texts' language": self.needs_language,
+            "trust_remote_code": self.needs_remote_code,
+            "hfxling": self.needs_hfxling,
+        }
+        return ", ".join(name for name, is_needed in needs.items() if is_needed) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -180,10 +164,10 @@ class Head:
         self.settings = narrowed(siamese.HeadSettings, recipe)
         self.sides = vectors.of(recipe.layer_index, recipe.pooling).train
         self.run: Run = siamese.run(recipe, training_args, vectors)
-        form = self.run.reached.get("form", recipe.fit)
+        self.form = self.run.reached.get("form", recipe.fit)
         self.candidate = Candidate(
             name,
-            needs_language=form == TIED or (form == INFONCE and not recipe.one_map),
+            needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
             needs_remote_code=name == "layers",
             megabytes=_megabytes(recipe.base_model, recipe.base_revision),
         )
@@ -200,10 +184,9 @@ class Head:
         sides = {lang: self._vectors(side, rows) for side, lang in enumerate(self.recipe.languages)}
         self.inputs = new_head(self.settings, sides, self.recipe.layers)
         source, target = head_inputs(self.inputs, sides)
-        reached = self.run.reached
-        form = reached["form"] if self.recipe.fit == AUTO else self.recipe.fit
         trained = partial(infonce_maps, self.settings, self.training_args)
-        self.maps = fit_form(form, reached, source.astype(np.float64), target.astype(np.float64), trained)
+        doubles = source.astype(np.float64), target.astype(np.float64)
+        self.maps = fit_form(self.form, self.run.reached, *doubles, trained)
 
     def fit_all(self) -> Run:
         """What is written: the head that was fitted on all pairs."""

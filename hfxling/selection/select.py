@@ -20,9 +20,8 @@ from hfxling.data.sources import name_of_pair
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
-from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.results import EvalResult, format_table, read_results
-from hfxling.evaluation.retrieval import hits_at
+from hfxling.evaluation.retrieval import before_after_results, hits_at
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
 from hfxling.hub.record import RECORD
@@ -106,13 +105,10 @@ class Selection(Result):
             rows.append([candidate.name, *scores, *ways, *cost])
         forward, backward = "->".join(self.languages), "->".join(self.languages[::-1])
         held = sum(len(fold) for fold in self.folds)
-        if len(self.folds) == 1:
-            left_out = f"{held} pairs left out, {BLOCKS} times {held // BLOCKS} neighbouring lines, which are together"
-        else:
-            size = len(self.folds[0])
-            left_out = (
-                f"{held} pairs left out in turn, in {len(self.folds)} folds of {size} neighbouring lines, which are"
-            )
+        left_out = f"{held} pairs left out, {BLOCKS} times {held // BLOCKS} neighbouring lines, which are together"
+        if len(self.folds) > 1:
+            folds = f"{len(self.folds)} folds of {len(self.folds[0])} neighbouring lines"
+            left_out = f"{held} pairs left out in turn, in {folds}, which are"
         lines = [
             format_table(["", "P@1", "95 %", forward, backward, "pairs", "CPU s", "MB", "needs"], rows),
             f"{left_out} the candidates; P@1 in %, both ways",
@@ -188,11 +184,7 @@ class Selection(Result):
         from hfxling.methods.tested import ENTRY, HeldOutTest
 
         fitted = self._fitted
-        encoder = dict(fitted.encoder)
-        device = encoder.pop("device")
-        if encoder["model"] is None:
-            encoder = {}
-        test = HeldOutTest(candidate.name, encoder, fitted.test, self.languages, device)
+        test = HeldOutTest(candidate.name, fitted.encoder, fitted.test, self.languages, fitted.device)
         model, lexical = self.folders["folder"], self.folders.get("lexical")
         ranks = test.rank(model, lexical)
         rows = test.results(ranks, seed=fitted.training_args.seed)
@@ -241,26 +233,19 @@ class Selection(Result):
         """P@1 of a candidate among left-out pairs, and of the encoder before it where there is one."""
         fitted = self._fitted
         encoder = fitted.competitors.encoder
-        stages = {"after": candidate} if encoder is None else {"before": encoder.candidate, "after": candidate}
-        rows = []
-        for stage, measured in stages.items():
-            for direction, pair in enumerate((self.languages, self.languages[::-1])):
-                has_baseline = stage == "after" and encoder is not None
-                folds = list(candidate.ranks)
-                row = mean_result(
-                    "P@1",
-                    measured.hits(direction, folds),
-                    baseline=encoder.candidate.hits(direction, folds) if has_baseline else None,
-                    dataset=self.text.corpus.name,
-                    revision=self.text.corpus.pairs[0].revision("train"),
-                    seed=fitted.training_args.seed,
-                    split=f"training pairs, left out in {folds_told(len(folds))} of neighbours",
-                    direction="->".join(pair),
-                    model=fitted.model,
-                    settings={"stage": stage, "row": measured.name, "candidates": len(self.folds[0])},
-                )
-                rows.append(row)
-        return rows
+        measured = [candidate] if encoder is None else [encoder.candidate, candidate]
+        folds = list(candidate.ranks)
+        in_folds = "1 fold" if len(folds) == 1 else f"{len(folds)} folds"
+        return before_after_results(
+            {each.name: (each.hits(0, folds), each.hits(1, folds)) for each in measured},
+            self.languages,
+            dataset=self.text.corpus.name,
+            revision=self.text.corpus.pairs[0].revision("train"),
+            seed=fitted.training_args.seed,
+            split=f"training pairs, left out in {in_folds} of neighbours",
+            model=fitted.model,
+            settings={"candidates": len(self.folds[0])},
+        )
 
 
 @dataclass
@@ -274,7 +259,8 @@ class _Fitted:
     command: list[str]  # as the card records it
     test: Pairs | None
     test_source: str | None  # where the test text was read; None of texts in memory
-    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came
+    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came; {} where there is none
+    device: str | None
 
 
 @verb
@@ -345,7 +331,6 @@ def select(
         ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
         FileNotFoundError: no such file or model.
     """
-    encoder_options = {"model": model, "revision": revision, "prompt": prompt, "device": device}
     languages = tuple(languages)
     _check(languages, only, choose, minutes)
     _check_model(model, (choose, *only), links_with_model=links_with_model)
@@ -420,7 +405,8 @@ def select(
     best = most_precise(able)
     winner = simplest_of(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
-    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder_options)
+    encoder = {} if model is None else {"model": model, "revision": revision, "prompt": prompt}
+    fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder, device)
     is_chosen = choose is not None
     selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
     if output is None:
@@ -463,10 +449,7 @@ def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:
 
 def _shown_test(test: Sequence[Any] | None) -> list[str]:
     """The test text as the card records it."""
-    words = []
-    for side in test or ():
-        words.append(str(side) if is_source(side) else "TEXTS")
-    return words
+    return [str(side) if is_source(side) else "TEXTS" for side in test or ()]
 
 
 def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
@@ -554,11 +537,7 @@ def _training_arguments(folder: str, seed: int, repo: str | None, device: str | 
 
 
 def eligible(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
-    """What may be written, the simplest first.
-
-    Raises:
-        ValueError: what did not compete, or nothing that may be chosen.
-    """
+    """What may be written, the simplest first."""
     able = {}
     for candidate in candidates:
         if candidate.name in NAMES and not (one_map and candidate.needs_language):
@@ -591,11 +570,6 @@ def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence
     return f"{wish}: {reason}; {remedy}."
 
 
-def folds_told(count: int) -> str:
-    """A number of folds in words."""
-    return "1 fold" if count == 1 else f"{count} folds"
-
-
 def most_precise(able: Sequence[Candidate]) -> Candidate:
     """The one that found most pairs; two are compared by the pairs that both were asked for."""
     best = able[0]
@@ -620,11 +594,7 @@ def _may_be_chance(lead: np.ndarray) -> bool:
 
 def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:
     """The command that does the same, as the card records it; options at their defaults are left out."""
-    words = ["hfxling", "fit"]
-    for source in sources:
-        if source is not None:
-            words.append(str(source))
-    words += ["--languages", *languages]
+    words = ["hfxling", "fit", *(str(source) for source in sources if source is not None), "--languages", *languages]
     parameters = inspect.signature(select).parameters
     for name, value in options.items():
         if value is None or str(value) == str(parameters[name].default) or value in ((), []):

@@ -56,6 +56,12 @@ def ranks(model, source_task=None, target_task=None):
     return gold_ranks(model.encode(list(source), task=source_task), model.encode(list(target), task=target_task))
 
 
+def test_a_folder_may_be_called_as_a_task_is(run, text, tmp_path, monkeypatch):
+    (tmp_path / "tatoeba").symlink_to(text)
+    monkeypatch.chdir(tmp_path)
+    assert run("tatoeba", data=["tatoeba"]).rows[0].direction == "cmn->eng"
+
+
 def test_tatoeba_writes_languages_and_names_what_is_missing(run, models, text, tmp_path):
     result = run("tatoeba", data=[str(text)])
     rows = result.rows
@@ -163,7 +169,7 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("tatoeba", {"data": ["."], "only_languages": "deu"}, "only_languages='deu': give a list, such as ['deu']"),
         (["retrieval", "tatoeba"], {"data": ["tatoeba=text"]}, "task retrieval needs --source and --target, or"),
         ("retrieval", {"data": ["qe=text"], **ZH_EN}, "data=qe=...: task qe is not asked for"),
-        ("retrieval", {"data": ["text"]}, "the model knows no languages; give languages, such as zh vi"),
+        ("retrieval", {"data": ["text"]}, "plain does not say what it is for: give languages, such as zh vi"),
         ("retrieval", {"data": ["text"], "languages": ("zh", "zh")}, "give the codes of two languages"),
         ("retrieval", {"source": ["a"], "target": ["b", "c"], **ZH_EN}, "1 source texts, 2 target texts"),
         ("retrieval", {"pooling": "max", "data": ["x.tsv"], **ZH_EN}, "pooling='max' is not one of mean, cls, last"),

@@ -5,6 +5,7 @@ import pytest
 
 from hfxling.evaluation import retrieval
 from hfxling.evaluation.retrieval import (
+    before_after_results,
     gold_ranks,
     hits_at,
     language_mean,
@@ -216,6 +217,19 @@ def test_rows_against_a_baseline_carry_the_paired_test():
     assert row.settings["paired"] == vars(test)
     assert test.difference > 10
     assert test.p_value < 0.01
+
+
+def test_what_is_learnt_is_tested_against_the_encoder_as_it_came():
+    nothing, there, back = np.zeros(3), np.array([100.0, 100, 0]), np.array([0.0, 100, 100])
+    hits = {"encoder": (nothing, back), "head": (there, back)}
+    rows = before_after_results(hits, ("zh", "vi"), settings={"candidates": 3}, **DATA)
+    assert [row.direction for row in rows] == ["zh->vi", "vi->zh"] * 2
+    assert [row.value for row in rows] == pytest.approx([0, 200 / 3, 200 / 3, 200 / 3])
+    settings = {"stage": "after", "row": "head", "candidates": 3, "paired": vars(paired_test(there, nothing))}
+    assert rows[2].settings == settings
+    assert rows[3].settings["paired"]["difference"] == 0
+    assert rows[0].settings == {"stage": "before", "row": "encoder", "candidates": 3}
+    assert "paired" not in before_after_results({"head": (there, back)}, ("zh", "vi"), **DATA)[0].settings
 
 
 def test_a_baseline_ranked_otherwise_is_refused():

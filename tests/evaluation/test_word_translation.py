@@ -126,22 +126,20 @@ def test_dictionary_is_read_in_one_spelling(tmp_path):
     assert len(dictionary) == 3
     assert {"水", "河水"} in dictionary.values()
     assert "ໂຮງຮຽນ" in dictionary
-    assert sorted(map(sorted, read_dictionary(path, origin="concept").values())) == [["厚"], ["水"]]
 
 
 @pytest.mark.parametrize(
-    ("line", "origin", "message"),
+    ("lines", "message"),
     [
-        ("a", None, r"line 2: 'a' is not word TAB translation; mend"),
-        ("\tx", None, "line 2"),
-        ("a\tx", "omw", "word TAB translation TAB origin"),
-        ("a\tx\tomw", "concept", "no entry of origin 'concept'"),
+        ("b\ty\na\n", r"line 2: 'a' is not word TAB translation; mend"),
+        ("b\ty\n\tx\n", "line 2"),
+        ("", "no entry in it"),
     ],
 )
-def test_a_dictionary_that_is_wrong(tmp_path, line, origin, message):
-    (tmp_path / "d.tsv").write_text(f"b\ty\tomw\n{line}\n", encoding="utf-8")
+def test_a_dictionary_that_is_wrong(tmp_path, lines, message):
+    (tmp_path / "d.tsv").write_text(lines, encoding="utf-8")
     with pytest.raises(ValueError, match=message):
-        read_dictionary(tmp_path / "d.tsv", origin=origin)
+        read_dictionary(tmp_path / "d.tsv")
 
 
 def test_other_mistakes(tmp_path, tables):

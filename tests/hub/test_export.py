@@ -118,7 +118,7 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
     [
         ({"int8": True}, "int8 needs sentence pairs"),
         ({"target": "a"}, "target without source"),
-        ({"source": "sample", "languages": ("zh",)}, "give the codes of the pairs' two languages"),
+        ({"source": "sample", "languages": ("zh",)}, "give the codes of two languages"),
     ],
 )
 def test_what_is_refused(options, message, tmp_path):

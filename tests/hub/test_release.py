@@ -196,7 +196,7 @@ CASES = {
     "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
     "data without languages": (
         [DATA | {"languages": []}],
-        "give those of the data set",
+        "give the codes of two languages",
     ),
     "data without licence": (
         [DATA | {"licence": None}],
