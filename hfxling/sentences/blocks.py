@@ -93,8 +93,9 @@ class Side:
     """
 
     def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
-        self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts_of(vectors)]
-        self.method = "cosine" if len(self.parts) == 1 and isinstance(self.parts[0], np.ndarray) else "dot"
+        parts = parts_of(vectors)
+        self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
+        self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
         self.device = device
         shapes = [part.shape for part in self.parts]
         if not shapes or any(len(shape) != 2 or not min(shape) for shape in shapes):

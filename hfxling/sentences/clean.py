@@ -28,7 +28,7 @@ from hfxling.progress import bar
 from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Result, Text, check_list, check_outputs, verb
 
 from .engine import Margin, best_partners, length_weights, paired_margins, select
-from .neighbours import Dtype, Neighbours, check_search, slices
+from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
@@ -379,7 +379,7 @@ def score_pairs(
     haystack.check_disk(k)
     margin = margin or haystack.margin
     vectors = haystack.vectors()
-    neighbours = both_ways(*vectors, haystack.kept(k), **haystack.search_options)
+    neighbours = both_ways(*map(one_or_all, vectors), haystack.kept(k), **haystack.search_options)
     neighbours = haystack.rescored(neighbours, k)
     score = paired_margins(*haystack.readers(vectors), tuple(rows), *neighbours, margin)
     warn_of_hubs(best_partners(*neighbours, margin), [side.texts for side in sides])

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from .neighbours import Neighbours, Vectors, best_first, exact_scores, parts_of, slices
+from .neighbours import Neighbours, Vectors, best_first, exact_scores, one_or_all, parts_of, slices
 
 Margin = Literal["ratio", "distance", "absolute"]
 MARGINS = get_args(Margin)
@@ -79,7 +79,7 @@ def mine_vectors(
     sides = parts_of(source), parts_of(target)
     few = strongest(*sides, terms)
     kept = max(k, min(CANDIDATES, sides[0][0].shape[0], sides[1][0].shape[0]))
-    candidates = both_ways(*few, kept, **options)
+    candidates = both_ways(one_or_all(few[0]), one_or_all(few[1]), kept, **options)
     forward, backward = rescored([candidates], partial(rows_of, sides[0]), partial(rows_of, sides[1]), k)
     return select(forward, backward, margin, selection)
 

@@ -25,7 +25,7 @@ from hfxling.methods.siamese.choice import fit_form
 from .blocks import both_ways
 from .engine import Mined
 from .impostors import Impostors, mutual_pairs, of_precision
-from .neighbours import TIE, Neighbours, best_first, unit
+from .neighbours import TIE, Neighbours, best_first, one_or_all, unit
 from .precision import Precision
 
 FOLDS = 3
@@ -168,7 +168,7 @@ class Heaps:
                     [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
                     [dense[1], target],
                 ]
-            of_fold, of_targets = both_ways(*sides, K + 1, memory=self.memory)
+            of_fold, of_targets = both_ways(*map(one_or_all, sides), K + 1, memory=self.memory)
             forward.rows[rows], forward.scores[rows] = of_fold
             source_rows.append(rows[of_targets.rows])
             source_scores.append(of_targets.scores)

@@ -33,7 +33,7 @@ from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Result, Tex
 from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
 from .impostors import mutual_pairs, of_precision
-from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search
+from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
 from .tables import check_table, to_tsv, write_tables
@@ -492,7 +492,7 @@ def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, floa
         start = time.perf_counter()
         vectors = sample.vectors()
         seconds = time.perf_counter() - start
-        neighbours = both_ways(*vectors, sample.kept(k), **sample.search_options)
+        neighbours = both_ways(*map(one_or_all, vectors), sample.kept(k), **sample.search_options)
         start = time.perf_counter()
         sample.rescored(neighbours, k)  # with further vectors where there are some
         seconds += time.perf_counter() - start
@@ -513,7 +513,7 @@ def _timed_search(vectors: list[list], counts: Sequence[int], k: int, options: d
         sizes = (min(size, counts[0]), min(size, counts[1]))
         source, target = ([_as_many(part, rows) for part in side] for side, rows in zip(vectors, sizes))
         start = time.perf_counter()
-        both_ways(source, target, min(k, *sizes), **options)
+        both_ways(one_or_all(source), one_or_all(target), min(k, *sizes), **options)
         seconds = time.perf_counter() - start
         if seconds > _SEARCHED or size >= max(counts):
             return seconds / (sizes[0] * sizes[1]), sizes

@@ -101,6 +101,11 @@ def parts_of(vectors: Vectors | Sequence[Vectors]) -> list[Vectors]:
     return [vectors] if isinstance(vectors, np.ndarray) or issparse(vectors) else list(vectors)
 
 
+def one_or_all(parts: list[Vectors]) -> Vectors | list[Vectors]:
+    """The reverse of `parts_of`: one kind by itself, several as they are."""
+    return parts[0] if len(parts) == 1 else parts
+
+
 def nearest(
     queries,
     candidates,

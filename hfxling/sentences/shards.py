@@ -16,7 +16,7 @@ import numpy as np
 from hfxling.files import atomic_path
 from hfxling.parts import claim, readable, remove_parts
 
-from .neighbours import Neighbours, Vectors, best_first, joined
+from .neighbours import Neighbours, Vectors, best_first, joined, one_or_all
 
 _TIE = 1e-6  # of the scores of two tiles
 _FILES = ("tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet")
@@ -37,7 +37,7 @@ def of_tile(source: list[Vectors], target: list[Vectors], k: int, options: dict)
     """What `both_ways` finds in one tile."""
     from .blocks import both_ways  # torch with it
 
-    return both_ways(source, target, k, **options)
+    return both_ways(one_or_all(source), one_or_all(target), k, **options)
 
 
 def search(

@@ -273,7 +273,7 @@ def test_a_plan_does_not_reckon_with_what_only_a_short_search_is_slow_by(tmp_pat
     module, clock, count = import_module("hfxling.sentences.mine"), [0.0], 20_000
 
     def compare(source, target, k, **options):
-        clock[0] += 0.1 + 1e-6 * len(source[0]) * len(target[0])  # preparation, and the search
+        clock[0] += 0.1 + 1e-6 * len(source) * len(target)  # preparation, and the search
 
     monkeypatch.setattr(blocks, "both_ways", compare)
     monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
@@ -305,7 +305,7 @@ def test_a_plan_with_candidates_encodes_and_searches_with_the_model_too(
     both_ways = blocks.both_ways
 
     def compare(source, target, k, **options):
-        widths.append(source[0].shape[1])
+        widths.append(source.shape[1])
         return both_ways(source, target, k, **options)
 
     monkeypatch.setattr(blocks, "both_ways", compare)
@@ -324,7 +324,7 @@ def test_a_stopped_search_goes_on_and_ends_alike(heap, tmp_path, monkeypatch):
     calls, both_ways = [], blocks.both_ways
 
     def stopped(*args, **options):
-        calls.append(len(args[0]))
+        calls.append(len(args[0].shape))
         if len(calls) == 3:
             raise KeyboardInterrupt
         return both_ways(*args, **options)
