@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from .codes import base_code
 from .invisible import visible
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 # Letters to a word in scripts that put no space between words, without vowel signs and tone marks (so Unicode's Lo and
 # Lm): what the dictionary word breaker of ICU 78 finds in NTREX-128 (Thai, Lao, Khmer) and in TALPCo (Burmese).
 LETTERS_PER_WORD = {"th": 3.0, "lo": 3.2, "km": 2.8, "my": 1.8}
-_TWO_LETTERS = {"tha": "th", "lao": "lo", "khm": "km", "mya": "my", "jpn": "ja", "zho": "zh", "cmn": "zh", "yue": "zh"}
 _UNSPACED_LETTER = re.compile(r"(?=[^\W\d_])[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _HAN_OR_KANA = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u30a1-\u30fa\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af]"
@@ -42,10 +42,9 @@ def count_words(text: str, lang: str) -> int:
     Thai, Lao, Khmer and Burmese words are estimated: their letters divided by `LETTERS_PER_WORD`, rounded, at least 1.
     Words of other scripts in such text are added: "我用 iPhone" is 3.
     """
-    base = lang.partition("-")[0]
-    base = _TWO_LETTERS.get(base, base)
+    base = base_code(lang)
     words = 0
-    if base in ("zh", "ja"):
+    if base in ("zh", "ja", "yue", "wuu"):
         text, words = _HAN_OR_KANA.subn(" ", text)
     elif base in LETTERS_PER_WORD:
         text, letters = _UNSPACED_LETTER.subn(" ", text)

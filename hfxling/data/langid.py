@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
 
+from .codes import base_code
 from .coverage import script_name
 from .invisible import ZERO_WIDTH_SPACE, visible
 
@@ -51,7 +52,7 @@ UNSPACED = {"Han", "Kana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"}
 # A Han character stands for about three Latin letters.
 _WEIGHT = {"Han": 3, "Kana": 2, "Hangul": 2}
 # Codes of py3langid that are not ours.
-_LIBRARY_CODES = {"cmn": "zh", "fil": "tl", "nb": "no"}
+_LIBRARY_CODES = {"fil": "tl", "nb": "no"}
 # Where py3langid names another language with this probability, or gives the text's own no more than that. Of news
 # (NTREX-128, lines 1 to 1543, 32 languages) at most .5 % is then taken for another language; of Portuguese it finds
 # 98 % in Spanish text, of Malay in Indonesian 31 %.
@@ -108,7 +109,7 @@ def is_named_otherwise(text: str, language: str) -> bool:
 
     Texts that faults are learnt from are asked about twice there, and again when they are judged.
     """
-    base = language.partition("-")[0]
+    base = base_code(language)
     code = _LIBRARY_CODES.get(base, base)
     identifier = _identifier()
     if code not in identifier.nb_classes:

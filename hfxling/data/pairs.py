@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .parallel import LONGEST, check_languages, check_lengths, checked_rows, parse_range, plain_side
+from .codes import check_languages
+from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
 from .sources import Pair, Source, hub_parts, joined_files, load_pairs
 from .texts import Texts, as_list, read_texts

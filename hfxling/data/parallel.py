@@ -5,7 +5,6 @@ Whatever the origin, the columns are `source`, `target`, `source_lang` and `targ
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 import re
@@ -15,21 +14,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .codes import check_languages
 from .readers import TABLE_SUFFIXES, Request, Row, find_keys, flat, is_packed, kind_of, read_rows, suffix_of
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
 
-# ISO 639-1. Codes of three letters (ISO 639-3 has some 8,000) are taken on trust.
-_ISO_639_1 = """
-aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee el en eo es
-et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj
-kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv
-ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg sh si sk sl sm sn so sq sr ss st su sv sw ta te tg th
-ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
-"""
-TWO_LETTER_CODES = frozenset(_ISO_639_1.split())
-COUNTRY_FOR_LANGUAGE = {"cn": "zh", "jp": "ja", "vn": "vi", "kh": "km", "mm": "my", "cz": "cs", "gr": "el", "ua": "uk"}
 # A side made only of these (zero-width and filler characters) and white space holds no text.
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
@@ -102,19 +92,6 @@ def load_parallel(
     if len(paths) == 2:
         _refuse("a pair of text files", source_column=columns)
     return _load_local(request)
-
-
-def check_languages(source_lang: str, target_lang: str) -> None:
-    """Raise ValueError unless both are language codes (zh, lo, fil, zh-tw) and they differ."""
-    for code in (source_lang, target_lang):
-        if not isinstance(code, str) or not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code):
-            raise ValueError(f"language {code!r}: a code is 2-3 small letters, with a region if need be: zh, lo, zh-tw")
-        base = code.partition("-")[0]
-        if len(base) == 2 and base not in TWO_LETTER_CODES:
-            near = COUNTRY_FOR_LANGUAGE.get(base) or " or ".join(difflib.get_close_matches(base, TWO_LETTER_CODES, n=2))
-            raise ValueError(f"language {code!r} is not in ISO 639-1; did you mean {near or 'zh, vi or th'}?")
-    if source_lang.lower() == target_lang.lower():
-        raise ValueError(f"source_lang and target_lang are both {source_lang!r}; parallel text needs two languages")
 
 
 def _refuse(origin: str, **arguments: object) -> None:

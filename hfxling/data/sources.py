@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .parallel import COLUMNS, check_languages, load_parallel, local_paths
+from .codes import check_languages
+from .parallel import COLUMNS, load_parallel, local_paths
 from .sample import NotInSample
 
 if TYPE_CHECKING:

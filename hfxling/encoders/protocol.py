@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.data.parallel import check_languages
+from hfxling.data.codes import check_languages
 from hfxling.data.texts import as_list, check_texts
 from hfxling.sentences.neighbours import Vectors
 

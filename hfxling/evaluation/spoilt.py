@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from hfxling.data.codes import base_code
 from hfxling.data.segment import Vocabulary, default_segmenter
 from hfxling.data.texts import picked
 
@@ -63,7 +64,7 @@ class Spoiler:
     """
 
     def __init__(self, lines: Texts, lang: str, seed: int = 0):
-        self.lang, self.rng = lang.partition("-")[0], random.Random(f"{seed} {lang}")
+        self.lang, self.rng = base_code(lang), random.Random(f"{seed} {lang}")
         segmenter = default_segmenter(lang) if self.lang in UNSPACED else "words"
         self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from hfxling.data.codes import TWO_LETTERS
 from hfxling.data.documents import join_paragraphs
 from hfxling.data.pairs import IN_MEMORY, is_source, joined_source, read_pairs
 from hfxling.data.parallel import sides_of
@@ -33,7 +34,7 @@ from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import gold_ranks, hits_at, rank_translations, retrieval_results
 from hfxling.evaluation.similarity import correlation_results, cosines
 from hfxling.evaluation.spoilt import Spoiler
-from hfxling.evaluation.tatoeba import CODES, ENGLISH, load_tatoeba, rank_tatoeba, tatoeba_results
+from hfxling.evaluation.tatoeba import ENGLISH, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
 from hfxling.files import content_hash
 
@@ -212,7 +213,7 @@ class Tatoeba(Task):
 
 def code_for(encoder: Encoder, code: str) -> str:
     """The code by which an encoder knows a language of ISO 639-3."""
-    return code if code in encoder.routes else CODES.get(code, code)
+    return code if code in encoder.routes else TWO_LETTERS.get(code, code)
 
 
 @dataclass(frozen=True)

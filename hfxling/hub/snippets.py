@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hfxling.data.codes import base_code
 from hfxling.encoders.identity import modules_of, read_json
 from hfxling.models.stock import ROUTES
 
@@ -57,7 +58,7 @@ def both_sides(languages: Sequence[str]) -> tuple[str, str]:
 
 def example(language: str, own: Examples | None = None, number: int = 0) -> str:
     """One of two sentences of a language: of a model's own examples, or else of ours; English where neither has any."""
-    sentences = (own or {}).get(language) or _EXAMPLES.get(language) or _EXAMPLES["en"]
+    sentences = (own or {}).get(language) or _EXAMPLES.get(base_code(language)) or _EXAMPLES["en"]
     return sentences[number]
 
 
@@ -65,7 +66,7 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
     """Two short sentences, with their translations, of the training text of languages that we have no example for."""
     examples: dict[str, list[str]] = {}
     for pair in pairs:
-        if all(code in _EXAMPLES or code in examples for code in pair.languages):
+        if all(base_code(code) in _EXAMPLES or code in examples for code in pair.languages):
             continue
         sources: list[str] = []
         targets: list[str] = []

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hfxling.data.codes import base_code
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
@@ -45,7 +46,7 @@ class DocumentText:
         """Neighbouring sentences as one text."""
         if not part:
             return ""
-        space = "" if (self.language or "").partition("-")[0] in UNSPACED else " "
+        space = "" if base_code(self.language or "") in UNSPACED else " "
         return space.join(self.sentences[part[0] : part[-1] + 1])
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hfxling.data.codes import base_code
 from hfxling.data.segment import EOS, Vocabulary
 from hfxling.data.texts import numbered_distinct
 
@@ -24,7 +25,7 @@ def stem(word: str, lang: str) -> str:
 
     Vietnamese words are syllables, whose endings tell them apart; other scripts are left alone, too.
     """
-    lang = lang.partition("-")[0]
+    lang = base_code(lang)
     if lang == "vi" or unicodedata.name(word[0], "").partition(" ")[0] not in _ALPHABETS:
         return word
     return (_PREFIX.sub("", word, count=1) if lang in PREFIXED else word)[:STEM]

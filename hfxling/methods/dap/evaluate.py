@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hfxling.data.codes import base_code
 from hfxling.data.corpus import Corpus
 from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
@@ -20,7 +21,7 @@ from hfxling.evaluation.items import Items
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.retrieval import Ranking, hits_at, rank_translations, ranking_results
 from hfxling.evaluation.short_vectors import FinalVectors
-from hfxling.evaluation.tatoeba import CODES, load_tatoeba, rank_tatoeba, tatoeba_results
+from hfxling.evaluation.tatoeba import load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.files import content_hash
 from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.links import itermax_links
@@ -85,15 +86,14 @@ class HeldOut:
 
     def tests(self) -> dict[Pair, Dataset]:
         """All test text by language pair: training text is kept free of it."""
-        of_tatoeba = {code: self.tatoeba[name] for name, code in CODES.items() if name in self.tatoeba}
+        of_tatoeba = {base_code(name): texts for name, texts in self.tatoeba.items()}
         tests = {}
         for pair in self.pairs:
-            parts = []
-            for texts in (*self.sets.values(), of_tatoeba):
-                if pair[0] in texts:
-                    parts.append(texts[pair[0]].select_columns(["source", "target"]))
+            parts = [texts[pair[0]] for texts in self.sets.values() if pair[0] in texts]
+            if base_code(pair[0]) in of_tatoeba:
+                parts.append(of_tatoeba[base_code(pair[0])])
             if parts:
-                tests[pair] = joined(parts)
+                tests[pair] = joined([part.select_columns(["source", "target"]) for part in parts])
         return tests
 
     def rank(self, embed: Embed) -> Rankings:
@@ -137,8 +137,7 @@ class HeldOut:
         for name, by_language in rankings.items():
             before = baseline[name] if baseline else None
             if name == "tatoeba":
-                codes = {lang: CODES[lang] for lang in self.tatoeba if lang in CODES}
-                groups = self._by_training(codes)
+                groups = self._by_training({lang: base_code(lang) for lang in self.tatoeba})
                 of_text = {"groups": groups, "dataset": self.tatoeba_name}
                 rows += tatoeba_results(self.tatoeba, by_language, baseline=before, **of_text, **fields)
                 continue
@@ -170,7 +169,7 @@ class HeldOut:
 
     def _by_training(self, codes: dict) -> dict[str, list]:
         """What of `codes` (name -> language code) has training text, and what has none."""
-        sources = {source for source, _ in self.pairs}
+        sources = {base_code(source) for source, _ in self.pairs}
         groups = {"trained": [], "untrained": []}
         for name, code in codes.items():
             groups["trained" if code in sources else "untrained"].append(name)

@@ -1,0 +1,52 @@
+"""Codes of languages: which are allowed, and which mean the same language."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+# ISO 639-1, each behind the codes of three letters that mean the same: of ISO 639-2 and 639-3 (lao, zho, chi), and of
+# the language that data sets commonly have under them (cmn, arb, zsm, as in FLORES and Tatoeba).
+_CODES = """
+aar-aa abk-ab ave-ae afr-af aka-ak amh-am arg-an ara-ar arb-ar asm-as ava-av aym-ay ayr-ay aze-az azj-az bak-ba bel-be
+bul-bg bih-bh bis-bi bam-bm ben-bn bod-bo tib-bo bre-br bos-bs cat-ca che-ce cha-ch cos-co cre-cr ces-cs cze-cs chu-cu
+chv-cv cym-cy wel-cy dan-da deu-de ger-de div-dv dzo-dz ewe-ee ell-el gre-el eng-en epo-eo spa-es ekk-et est-et baq-eu
+eus-eu fas-fa per-fa pes-fa prs-fa ful-ff fin-fi fij-fj fao-fo fra-fr fre-fr fry-fy gle-ga gla-gd glg-gl grn-gn gug-gn
+guj-gu glv-gv hau-ha heb-he hin-hi hmo-ho hrv-hr hat-ht hun-hu arm-hy hye-hy her-hz ina-ia ind-id ile-ie ibo-ig iii-ii
+ipk-ik ido-io ice-is isl-is ita-it ike-iu iku-iu jpn-ja jav-jv geo-ka kat-ka kon-kg kik-ki kua-kj kaz-kk kal-kl khm-km
+kan-kn kor-ko kau-kr knc-kr kas-ks kmr-ku kur-ku kom-kv kpv-kv cor-kw kir-ky lat-la ltz-lb lug-lg lim-li lin-ln lao-lo
+lit-lt lub-lu lav-lv lvs-lv mlg-mg plt-mg mah-mh mao-mi mri-mi mac-mk mkd-mk mal-ml khk-mn mon-mn mar-mr may-ms msa-ms
+zsm-ms mlt-mt bur-my mya-my nau-na nob-nb nde-nd nep-ne npi-ne ndo-ng dut-nl nld-nl nno-nn nor-no nbl-nr nav-nv nya-ny
+oci-oc ojg-oj oji-oj gaz-om orm-om ori-or ory-or oss-os pan-pa pli-pi pol-pl pbt-ps pbu-ps pus-ps por-pt que-qu quy-qu
+quz-qu roh-rm run-rn ron-ro rum-ro rus-ru kin-rw san-sa src-sc srd-sc snd-sd sme-se sag-sg hbs-sh sin-si slk-sk slo-sk
+slv-sl smo-sm sna-sn som-so alb-sq als-sq sqi-sq srp-sr ssw-ss sot-st sun-su swe-sv swa-sw swh-sw tam-ta tel-te tgk-tg
+tha-th tir-ti tuk-tk tgl-tl tsn-tn ton-to tur-tr tso-ts tat-tt twi-tw tah-ty uig-ug ukr-uk urd-ur uzb-uz uzn-uz ven-ve
+vie-vi vol-vo wln-wa wol-wo xho-xh ydd-yi yid-yi yor-yo zha-za chi-zh cmn-zh zho-zh zul-zu
+"""
+# Codes of the same language, three letters to two.
+TWO_LETTERS = dict(codes.split("-") for codes in _CODES.split())
+COUNTRY_FOR_LANGUAGE = {"cn": "zh", "jp": "ja", "vn": "vi", "kh": "km", "mm": "my", "cz": "cs", "gr": "el", "ua": "uk"}
+
+
+def base_code(lang: str) -> str:
+    """The language that a code means, whatever its region, script or length: `lo` of lo, lo-LA, lao and lao-Laoo.
+
+    A code of three letters that has none of two, such as yue or fil, stays.
+    """
+    base = lang.partition("-")[0]
+    return TWO_LETTERS.get(base, base)
+
+
+def check_languages(source_lang: str, target_lang: str) -> None:
+    """Raise ValueError unless both are language codes (zh, lo, fil, zh-tw) and they differ."""
+    for code in (source_lang, target_lang):
+        if not isinstance(code, str) or not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*", code):
+            form = "a code is 2-3 small letters, with a region or script if need be: zh, lo, zh-tw, zh-Hans"
+            raise ValueError(f"language {code!r}: {form}")
+        base = code.partition("-")[0]
+        two_letters = set(TWO_LETTERS.values())
+        if len(base) == 2 and base not in two_letters:
+            near = COUNTRY_FOR_LANGUAGE.get(base) or " or ".join(difflib.get_close_matches(base, two_letters, n=2))
+            raise ValueError(f"language {code!r} is not in ISO 639-1; did you mean {near or 'zh, vi or th'}?")
+    if source_lang.lower() == target_lang.lower():
+        raise ValueError(f"source_lang and target_lang are both {source_lang!r}; parallel text needs two languages")
