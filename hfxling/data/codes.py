@@ -25,6 +25,14 @@ vie-vi vol-vo wln-wa wol-wo xho-xh ydd-yi yid-yi yor-yo zha-za chi-zh cmn-zh zho
 """
 # Codes of the same language, three letters to two.
 TWO_LETTERS = dict(codes.split("-") for codes in _CODES.split())
+# Languages of the scripts that put no spaces between words, and the large one of each script: of Chinese, of Tai
+# languages and Northern Khmer in Thai letters, of Shan, Mon and Karen in Burmese ones.
+_LIKE = {
+    "zh": "yue wuu nan hak gan hsn cdo cjy cpx czh czo mnp lzh",
+    "th": "tts nod sou kxm",
+    "my": "shn mnw rki ksw blk kjp",
+}
+_LARGE = {code: large for large, codes in _LIKE.items() for code in codes.split()}
 COUNTRY_FOR_LANGUAGE = {"cn": "zh", "jp": "ja", "vn": "vi", "kh": "km", "mm": "my", "cz": "cs", "gr": "el", "ua": "uk"}
 
 
@@ -35,6 +43,12 @@ def base_code(lang: str) -> str:
     """
     base = lang.partition("-")[0]
     return TWO_LETTERS.get(base, base)
+
+
+def written_like(lang: str) -> str:
+    """The code, as `base_code`, of the language that a language is cut into words like: `zh` of yue, `th` of tts."""
+    base = base_code(lang)
+    return _LARGE.get(base, base)
 
 
 def check_languages(source_lang: str, target_lang: str) -> None:

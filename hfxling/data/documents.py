@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .codes import base_code
+from .codes import written_like
 from .filters import count_words
 
 UNSPACED = ("zh", "ja")  # no space between sentences; Thai and Lao have one there, though none between words
@@ -35,7 +35,7 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
         first = paragraph[0]
         texts = {}
         for side in ("source", "target"):
-            space = "" if base_code(first[f"{side}_lang"]) in UNSPACED else " "
+            space = "" if written_like(first[f"{side}_lang"]) in UNSPACED else " "
             texts[side] = space.join(row[side] for row in paragraph)
         if min_words <= count_words(texts["target"], first["target_lang"]) <= max_words:
             rows.append({**first, **texts})

@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from statistics import median
 from typing import Literal, get_args
 
-from .codes import base_code
+from .codes import written_like
 from .langid import (
     SCRIPT_OF,
     UNSPACED,
@@ -85,7 +85,7 @@ class FaultFinder:
 
     def __init__(self, source_lang: str, target_lang: str):
         self._languages = (source_lang, target_lang)
-        base = base_code(target_lang)
+        base = written_like(target_lang)
         self._scripts = {SCRIPT_OF.get(base, "Latin")} | ({"Han"} if base == "ja" else set())
         self.language: _LanguageModel | None = None
         self._length = _CutModel()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from .codes import base_code
+from .codes import written_like
 from .invisible import visible
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ def count_words(text: str, lang: str) -> int:
     Thai, Lao, Khmer and Burmese words are estimated: their letters divided by `LETTERS_PER_WORD`, rounded, at least 1.
     Words of other scripts in such text are added: "我用 iPhone" is 3.
     """
-    base = base_code(lang)
+    base = written_like(lang)
     words = 0
-    if base in ("zh", "ja", "yue", "wuu"):
+    if base in ("zh", "ja"):
         text, words = _HAN_OR_KANA.subn(" ", text)
     elif base in LETTERS_PER_WORD:
         text, letters = _UNSPACED_LETTER.subn(" ", text)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import pairwise
 
-from .codes import base_code
+from .codes import written_like
 from .coverage import script_name
 from .invisible import ZERO_WIDTH_SPACE, visible
 
@@ -29,7 +29,7 @@ SCRIPTS = {
     "Greek": "el",
     "Gujarati": "gu",
     "Gurmukhi": "pa",
-    "Han": "cmn wuu yue zh",
+    "Han": "zh",
     "Hangul": "ko",
     "Hebrew": "he yi",
     "Kana": "ja",
@@ -109,7 +109,7 @@ def is_named_otherwise(text: str, language: str) -> bool:
 
     Texts that faults are learnt from are asked about twice there, and again when they are judged.
     """
-    base = base_code(language)
+    base = written_like(language)
     code = _LIBRARY_CODES.get(base, base)
     identifier = _identifier()
     if code not in identifier.nb_classes:

@@ -15,7 +15,7 @@ from itertools import chain, permutations
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
-from .codes import base_code
+from .codes import written_like
 from .coverage import script_name
 from .segment import MAX_LETTERS, SPECIAL_TOKENS, UNIGRAM_SIZE, UNK, Vocabulary, script_normalizer
 from .unigram import learn_unigram, settle
@@ -116,7 +116,7 @@ def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int) -> dict[str, fl
     if max(map(len, counts)) == 1:  # letters that stand alone: nothing to cut, so nothing to learn
         return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
     specials = [*SPECIAL_TOKENS.values()]
-    longest = MAX_LETTERS.get(base_code(lang), 16)
+    longest = MAX_LETTERS.get(written_like(lang), 16)
     tokenizer = learn_unigram(rows, size, specials, max_length=longest)
     settle(tokenizer, [" ".join(row) for row in rows], len(specials))
     return dict(json.loads(tokenizer.to_str())["model"]["vocab"][len(specials) :])

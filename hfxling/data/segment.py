@@ -16,7 +16,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from hfxling.files import atomic_path
 
-from .codes import base_code
+from .codes import written_like
 from .invisible import MARKS, MARKS_AND_SPACES, ZERO_WIDTH_SPACE
 from .unigram import learn_shared_pieces, learn_unigram
 
@@ -32,7 +32,7 @@ UNIGRAM_SIZE = 4000
 # characters.
 LONE_SIZE = 8000
 MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # where no spaces end a piece
-_LONE_LANGUAGES = ("zh", "ja", "yue", "wuu")
+_LONE_LANGUAGES = ("zh", "ja")
 _LONE = Regex(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
 # (nikhahit, tones, AA, E, AE): NFKC takes Lao U+0EDC and both scripts' SARA AM apart; a tone may come before or after.
 _SPELLING = {
@@ -75,12 +75,12 @@ def register_segmenter(name: str, segmenter: Segmenter) -> None:
 
 def default_segmenter(lang: str) -> str:
     """Characters for Chinese and Japanese, learnt pieces for every other language."""
-    return "characters" if base_code(lang) in _LONE_LANGUAGES else "unigram"
+    return "characters" if written_like(lang) in _LONE_LANGUAGES else "unigram"
 
 
 def word_segmenter(lang: str) -> str:
     """What cuts a line into words: spaces, or learnt pieces where a language writes none."""
-    return "unigram" if base_code(lang) in (*_LONE_LANGUAGES, *MAX_LETTERS) else "words"
+    return "unigram" if written_like(lang) in (*_LONE_LANGUAGES, *MAX_LETTERS) else "words"
 
 
 def normalize(text: str) -> str:
@@ -185,7 +185,7 @@ class Vocabulary:
             for line in lines:
                 cut_line = cuts.pre_tokenize_str(_CUTTING_NORMALIZER.normalize_str(line))
                 words.append([word for word, _ in cut_line])
-            code = base_code(lang)
+            code = written_like(lang)
             size = size or (LONE_SIZE if code in _LONE_LANGUAGES else UNIGRAM_SIZE)
             longest = MAX_LETTERS.get(code, 16)
             tokenizer = _learn(learn_unigram, lang, words, size, min_count=min_count or 2, max_length=longest)

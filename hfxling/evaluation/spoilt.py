@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hfxling.data.codes import base_code
+from hfxling.data.codes import written_like
 from hfxling.data.segment import Vocabulary, default_segmenter
 from hfxling.data.texts import picked
 
@@ -23,7 +23,7 @@ from .results import EvalResult
 
 KINDS = ("shuffled", "dropped", "number", "negated")
 NEGATION = {"vi": "không", "zh": "不", "th": "ไม่", "lo": "ບໍ່", "id": "tidak", "en": "not"}
-UNSPACED = ("zh", "ja", "yue", "wuu", "th", "lo", "km", "my")  # languages that are written without spaces
+UNSPACED = ("zh", "ja", "th", "lo", "km", "my")  # languages that are written without spaces
 Texts = Sequence[str]
 Scores = Callable[[Texts, Texts, tuple[str, str]], np.ndarray]  # texts, translations and languages to (N,) scores
 
@@ -64,7 +64,7 @@ class Spoiler:
     """
 
     def __init__(self, lines: Texts, lang: str, seed: int = 0):
-        self.lang, self.rng = base_code(lang), random.Random(f"{seed} {lang}")
+        self.lang, self.rng = written_like(lang), random.Random(f"{seed} {lang}")
         segmenter = default_segmenter(lang) if self.lang in UNSPACED else "words"
         self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
 

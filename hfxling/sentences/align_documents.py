@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hfxling.data.codes import base_code
+from hfxling.data.codes import written_like
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
@@ -46,7 +46,7 @@ class DocumentText:
         """Neighbouring sentences as one text."""
         if not part:
             return ""
-        space = "" if base_code(self.language or "") in UNSPACED else " "
+        space = "" if written_like(self.language or "") in UNSPACED else " "
         return space.join(self.sentences[part[0] : part[-1] + 1])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hfxling
-from hfxling.data.codes import base_code, check_languages
+from hfxling.data.codes import base_code, check_languages, written_like
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,13 @@ from hfxling.data.codes import base_code, check_languages
 )
 def test_the_language_that_a_code_means(lang, base):
     assert base_code(lang) == base
+
+
+@pytest.mark.parametrize(
+    ("lang", "like"), [("yue-Hant", "zh"), ("tts", "th"), ("shn", "my"), ("lao", "lo"), ("vi", "vi")]
+)
+def test_the_language_whose_words_a_language_has(lang, like):
+    assert written_like(lang) == like
 
 
 @pytest.mark.parametrize(("codes", "part"), [(("zho_Hans", "lo"), "zh-Hans"), (("lo", "lo"), "two languages")])

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from hfxling.arguments import narrowed
-from hfxling.data.codes import base_code
+from hfxling.data.codes import written_like
 from hfxling.data.corpus import Corpus, load_corpus
 from hfxling.data.parallel import sides_of
 from hfxling.data.readers import read_lines
@@ -261,7 +261,7 @@ def segmenter_of(view: str, lang: str) -> tuple[str, int]:
     Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first where they
     are written apart (vi-zh, zh-vi).
     """
-    code = base_code(lang)
+    code = written_like(lang)
     if view not in (FINE, COARSE):
         return view, UNIGRAM_SIZE
     if default_segmenter(lang) == "characters":
