@@ -15,7 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .codes import check_languages
-from .readers import TABLE_SUFFIXES, Request, Row, find_keys, flat, is_packed, kind_of, read_rows, suffix_of
+from .readers import (
+    BARS,
+    TABLE_SUFFIXES,
+    Request,
+    Row,
+    find_keys,
+    flat,
+    has_bars,
+    is_packed,
+    kind_of,
+    read_rows,
+    suffix_of,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features, IterableDataset
@@ -55,9 +67,10 @@ def load_parallel(
 
     Args:
         data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
-            .jsonl/.ndjson/.json (one object per line) or .parquet file; or two line-aligned text files, source first,
-            with any suffix; or the id of a dataset on the Hub. All but Parquet may be packed (.gz, .xz, .bz2). A TSV or
-            CSV has a header if its first row names known columns; otherwise its first two columns are the sentences.
+            .jsonl/.ndjson/.json (one object per line) or .parquet file, or text with " ||| " between the sides of a
+            line; or two line-aligned text files, source first, with any suffix; or the id of a dataset on the Hub. All
+            but Parquet may be packed (.gz, .xz, .bz2). A TSV or CSV has a header if its first row names known columns;
+            otherwise its first two columns are the sentences.
         source_lang: code of 2 or 3 letters, region or script if need be (zh, zh-tw).
         target_lang: the same of the target, another one.
         split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
@@ -130,8 +143,8 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     for path in paths:
         if suffix_of(path) in TABLE_SUFFIXES and not (suffix_of(path) == ".parquet" and is_packed(path)):
             tables.append(path)
-    if len(paths) == 1 and not tables:
-        allowed = ", ".join(TABLE_SUFFIXES)
+    if len(paths) == 1 and not tables and (suffix_of(paths[0]) in TABLE_SUFFIXES or not has_bars(paths[0])):
+        allowed = f"{', '.join(TABLE_SUFFIXES)}, or text with ' {BARS} ' between the sides of a line"
         two = f"two line-aligned files (as one source: {paths[0]}+TRANSLATIONS)"
         raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes {two}")
     if len(paths) == 2 and (tables or paths[0] == paths[1]):

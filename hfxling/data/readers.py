@@ -19,12 +19,13 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
 Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, further value or None
 
+BARS = "|||"  # between the sides of a line, as word aligners have it (fast_align, eflomal, awesome-align)
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 # Column pairs of common Hub sets, source first; columns named after the two languages come before these.
 COLUMN_PAIRS = (("source", "target"), ("sentence1", "sentence2"), ("english", "non_english"), ("anchor", "positive"))
@@ -79,6 +80,9 @@ def read_rows(request: Request) -> Iterator[Row]:
         return _table_rows(path, records, request)
     if suffix == ".csv":
         return _table_rows(path, _csv_records(path), request)
+    if suffix not in TABLE_SUFFIXES:
+        records = ((number, text.split(BARS)) for number, text in read_lines(path))
+        return _table_rows(path, records, request)
     records = _parquet_records(path, request) if suffix == ".parquet" else _json_records(path)
     return _record_rows(path, records, request)
 
@@ -92,6 +96,11 @@ def suffix_of(path: str) -> str:
 def is_packed(path: str) -> bool:
     """Whether a file is compressed, by its name."""
     return Path(path.lower()).suffix in PACKED_SUFFIXES
+
+
+def has_bars(path: str) -> bool:
+    """Whether a file's first line has both sides, with ||| between them."""
+    return any(f" {BARS} " in line for _, line in islice(read_lines(path), 1))
 
 
 def kind_of(value: Any) -> str:

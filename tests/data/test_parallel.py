@@ -42,6 +42,8 @@ def pairs_of(dataset):
     [
         ("a.tsv", tsv()),
         ("a.tsv.gz", tsv()),
+        ("a.zh-vi", tsv().replace("\t", " ||| ")),
+        ("a.txt.xz", tsv().replace("\t", " ||| ")),
         ("crlf.tsv", tsv().replace("\n", "\r\n")),
         ("bom.tsv", "\ufeff" + tsv()),
         ("no-final-newline.tsv", tsv().rstrip("\n")),
@@ -159,6 +161,7 @@ MALFORMED = {
     "blank line": ("a.tsv", "一\tmột\n\n二\thai\n", ["line 2", "too few columns: 1 where line 1 has 2"]),
     "too few columns": ("a.tsv", "一 một\n", ["line 1", "1 column(s) where 2 are needed", "separator"]),
     "stray tab": ("a.tsv", "一\tmột\n二\tha\ti\n", ["line 2", "too many columns: 3 where line 1 has 2", "stray"]),
+    "no bars": ("a.zh-vi", "一 ||| một\n二 hai\n", ["line 2", "too few columns: 1 where line 1 has 2"]),
     "ragged csv": ("a.csv", "zh,vi\n一,một\n二\n", ["line 3", "too few columns"]),
     "not UTF-8": ("a.tsv", "é\tà\n".encode() + "caf\xe9\tb\n".encode("latin-1"), ["line 2: byte 9 ", "not UTF-8"]),
     "UTF-16": ("a.csv", "一,một\n".encode("utf-16"), ["line 1: byte 0 ", "UTF-16 (little-endian", "convert"]),
