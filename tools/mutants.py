@@ -9,8 +9,8 @@ takes four times as long kill a mutant. Which ones are drawn hangs on the seed a
 results/mutants.json is written after every mutant: those that were killed are not run again while their line is the
 same, those that survived are.
 
-Left alone: type hints, messages, decorators, defaults of dataclass fields (settings, which are measured, not tested)
-and `LEFT_OUT`. Survivors that no test could tell from the code, or that none should, have their reason in
+Left alone: type hints, messages, decorators, and defaults of dataclass fields (settings, which are measured, not
+tested). Survivors that no test could tell from the code, or that none should, have their reason in
 `mutants_reasons.py`.
 
 - modules: that mutants of their code of today were run of.

@@ -10,16 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-# Functions that are left out, by module: their reasons beside them.
-LEFT_OUT: dict[str, tuple[str, ...]] = {
-    # About to be replaced by intervals that need no resamples.
-    "hfxling/evaluation/significance.py": (
-        "bootstrap_interval",
-        "percentile_interval",
-        "tail_p_value",
-        "_resampled_means",
-    ),
-}
 _COMPARED = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -85,7 +75,7 @@ def _hash(*parts: object) -> str:
 def _mutants(module: str, source: str) -> Iterator[Mutant]:
     """All of a module."""
     tree, seen = ast.parse(source), Counter()
-    for way, node in _nodes(tree, (), module):
+    for way, node in _nodes(tree, ()):
         for kind, changed in mutations(node):
             head = _way_of_statement(tree, way)
             statement = _at(tree, way[:head])
@@ -129,19 +119,19 @@ def _with(node: ast.AST, **fields) -> ast.AST:
     return changed
 
 
-def _nodes(node: ast.AST, path: tuple, module: str) -> Iterator[tuple[tuple, ast.AST]]:
+def _nodes(node: ast.AST, path: tuple) -> Iterator[tuple[tuple, ast.AST]]:
     """Every node that may be changed, and the way to it from the module's."""
     for name, value in ast.iter_fields(node):
         for number, child in enumerate(value) if isinstance(value, list) else [(None, value)]:
-            if not isinstance(child, ast.AST) or _is_left_alone(node, name, child, module):
+            if not isinstance(child, ast.AST) or _is_left_alone(node, name, child):
                 continue
             way = (*path, (name, number))
             if hasattr(child, "lineno"):
                 yield way, child
-            yield from _nodes(child, way, module)
+            yield from _nodes(child, way)
 
 
-def _is_left_alone(node: ast.AST, name: str, child: ast.AST, module: str) -> bool:
+def _is_left_alone(node: ast.AST, name: str, child: ast.AST) -> bool:
     """Whether nothing there is code that a test of behaviour could look at."""
     if name in ("annotation", "returns", "decorator_list", "type_params") or isinstance(child, ast.JoinedStr):
         return True
@@ -149,9 +139,7 @@ def _is_left_alone(node: ast.AST, name: str, child: ast.AST, module: str) -> boo
         return True
     if isinstance(node, ast.ClassDef) and isinstance(child, ast.AnnAssign):
         return True
-    of_axis = isinstance(node, ast.keyword) and node.arg in _AXES  # has a kind of its own
-    left_out = isinstance(child, ast.FunctionDef) and child.name in LEFT_OUT.get(module, ())
-    return of_axis or left_out
+    return isinstance(node, ast.keyword) and node.arg in _AXES  # has a kind of its own
 
 
 def _at(tree: ast.AST, way: tuple) -> ast.AST:
