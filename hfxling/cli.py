@@ -136,7 +136,8 @@ def _missing(error: MissingArgumentError) -> str:
     option = error.argument.name
     example = " (such as --languages zh vi)" if option == "--languages" else ""
     if error.keyword is None and not error.tokens_so_far:
-        return f"{option} is missing{example}"
+        unknown = [word.partition("=")[0] for word in error.unused_tokens or () if word.startswith("--")]
+        return f"{option} is missing{example}" + (f", and {unknown[0]} is unknown" if unknown else "")
     count, _ = error.argument.token_count()
     return f"{option} needs {'a value' if count == 1 else f'{count} values'}{example}"
 

@@ -96,6 +96,7 @@ def test_without_a_command_all_are_listed(capsys):
         (["fit", "a.zh", "a.vi"], "--languages is missing (such as --languages zh vi)"),
         (["fit", "a.zh", "a.vi", "--languages", "zh"], "--languages needs 2 values (such as --languages zh vi)"),
         (["mine", "a.zh", "a.vi", "--model"], "--model needs a value"),
+        (["publish", "folder", "--repo_id", "me/x"], "--repo is missing, and --repo_id is unknown"),
         (["nearest", "a"], "give --model, --lexical or both"),
         (["evaluate", "--task", "tokens", "--lexical", "x"], "task tokens needs --data"),
         (["compare", "a.json"], "files=a.json: give two results.json or more"),
