@@ -28,7 +28,7 @@ TWO_LETTERS = dict(codes.split("-") for codes in _CODES.split())
 # Languages of the scripts that put no spaces between words, and the large one of each script: of Chinese, of Tai
 # languages and Northern Khmer in Thai letters, of Shan, Mon and Karen in Burmese ones.
 _LIKE = {
-    "zh": "yue wuu nan hak gan hsn cdo cjy cpx czh czo mnp lzh",
+    "zh": "yue wuu gan hsn lzh",  # Min Nan and Hakka are often written in Latin letters
     "th": "tts nod sou kxm",
     "my": "shn mnw rki ksw blk kjp",
 }
