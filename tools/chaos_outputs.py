@@ -20,7 +20,6 @@ FILE_WRITERS = [
     ("encode", "output", ".npy"),
     ("quality", "output", ".tsv"),
     ("align", "output", ".tsv"),
-    ("align", "spans", ".tsv"),
     ("lexicon", "output", ".tsv"),
     ("mine", "output", ".tsv"),
     ("clean", "output", ".tsv"),
@@ -40,7 +39,6 @@ NAMES = {
 }
 # Outputs of one command that are one file.
 TWICE = [
-    ("align", {"output": "x.tsv", "spans": "./x.tsv"}),
     ("align", {"output": "x.png", "heatmap": "x.png"}),
     ("clean", {"output": "x.tsv", "dropped": "over/../x.tsv"}),
     ("encode", {"": ["TEXT/test.zh", "TEXT/test.vi"], "language": None, "output": ["x.npy", "./x.npy"]}),
