@@ -17,7 +17,7 @@ import hfxling
 from docs.commands import made_by
 from docs.pictures import result_pictures
 from docs.zoo import zoo_card, zoo_records, zoo_table
-from hfxling.cli import COMMANDS, load_verb
+from hfxling.commands import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
 from hfxling.evaluation.results import EvalResult, format_table, interval_told, p_told, read_results
 from hfxling.evaluation.tables import UNTRAINED, cell, learning_curve, study_table

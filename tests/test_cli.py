@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hfxling import cli
-from hfxling.cli import COMMANDS
+from hfxling.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "sentence_transformers", "datasets"}
@@ -29,7 +29,7 @@ def test_help_of_every_command_and_its_first_refusals_are_cheap():
     code = """
 import sys
 from hfxling import cli
-from hfxling.cli import COMMANDS
+from hfxling.commands import COMMANDS
 
 for name in COMMANDS:
     for words in (["--help"], ["--no_such_option", "1"]):

@@ -17,7 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hfxling.cli import COMMANDS, load_verb, main  # the command line itself is what is tried here
+from hfxling.cli import main  # the command line itself is what is tried here
+from hfxling.commands import COMMANDS, load_verb
 from hfxling.console import run as run_recipe
 from hfxling.methods import METHODS
 

@@ -16,7 +16,8 @@ from docstring_parser import parse
 from tiny_models import save_tiny
 
 import hfxling
-from hfxling.cli import COMMANDS, load_verb, main
+from hfxling.cli import main
+from hfxling.commands import COMMANDS, load_verb
 from hfxling.data.sample import sample_texts
 from recipes import siamese
 

@@ -32,7 +32,8 @@ from transformers import TrainingArguments
 
 import hfxling
 from hfxling.arguments import parse_arguments
-from hfxling.cli import load_verb, main
+from hfxling.cli import main
+from hfxling.commands import load_verb
 from hfxling.data.sample import sample_texts
 from hfxling.hub.snippets import TEI, Client, client_snippets
 from hfxling.methods import method
