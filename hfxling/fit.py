@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -33,14 +32,15 @@ from hfxling.encoders.frozen import token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
-from hfxling.hub.folder import check_finite, publish
+from hfxling.hub.folder import publish
 from hfxling.hub.in_memory import CardInMemory
 from hfxling.hub.index import TAGS, is_hub_id, told_apart, widget_example
-from hfxling.hub.snippets import LANGCHAIN, Client, own_examples, standard_snippets
+from hfxling.hub.snippets import LANGCHAIN, Client, own_examples, standard_snippets, without_own_code
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
+from hfxling.methods.appended import append_head, check_has_no_routes, stock_modules
 from hfxling.methods.checks import check_trainer
 from hfxling.methods.disentangler.card import described as describe_split
 from hfxling.methods.frozen import PairVectors, Sides
@@ -51,7 +51,6 @@ from hfxling.missing import one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.models.pooling import POOLING_MODES
-from hfxling.models.stock import ROUTES, stock_files, write_files
 from hfxling.progress import hidden
 from hfxling.words.aligner import Aligner
 
@@ -122,7 +121,9 @@ def fit_head(
     corpus = Corpus.in_memory(pairs)
     examples = own_examples(corpus.pairs)
     chosen = [reached["form"]] if "form" in reached else []
-    card = describe_head(pair, _named_base(model, base), examples, chosen) | {"method": "siamese"}
+    is_own = layer is None and pooling is None
+    card = describe_head(pair, _named_base(model, base), examples, chosen, is_on_own_vectors=is_own)
+    card |= {"method": "siamese"}
     return _with_head(base, head, corpus, prompt, card, configuration)
 
 
@@ -392,8 +393,7 @@ def _base(model: Model, layer: int | str | None = None, pooling: str | None = No
         model = SentenceEncoder(str(model)).model
     else:
         model = SentenceTransformer(modules=_encoder(str(model), "last" if layer is None else layer, pooling or "mean"))
-    if any(isinstance(module, stock.Router) for module in model):
-        raise ValueError("the model has routes: it treats its texts differently already; give one without a Router.")
+    check_has_no_routes(model)
     return model
 
 
@@ -409,16 +409,7 @@ def _encoder(name: str, layer: int | str, pooling: str) -> list[torch.nn.Module]
         encoder = stock.Transformer(name, config_kwargs=changes, model_kwargs={"dtype": torch.float32})
     encoder.max_seq_length = token_limit(encoder.tokenizer, encoder.config)
     average_layers = depth if layer == "all" else None
-    return [encoder, *_modules([], encoder.config.hidden_size, pooling, average_layers=average_layers)]
-
-
-def _modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[torch.nn.Module]:
-    """What follows the encoder in a published folder, pooling first: `stock_files` is the one description of it."""
-    contents, tensors = stock_files(steps, size, pooling, **settings)
-    with TemporaryDirectory(prefix="hfxling-") as folder:
-        write_files(Path(folder), contents, tensors)
-        entries = [(entry["type"].rpartition(".")[2], entry["path"]) for entry in contents["modules.json"][1:]]
-        return [getattr(stock, kind).load(folder, subfolder=path) for kind, path in entries]
+    return [encoder, *stock_modules([], encoder.config.hidden_size, pooling, average_layers=average_layers)]
 
 
 def _named_base(model: Model, base: SentenceTransformer) -> str:
@@ -443,29 +434,11 @@ def _with_head(
     card: dict[str, Any],
     configuration: dict[str, Any],
 ) -> SentenceTransformer:
-    """The model's modules and, as in a published folder, the head's; one prompt for every text.
-
-    `card` are the fields of `CardInfo` that are the method's own.
-    """
-    check_finite(head.state_dict().items())
+    """The model with the head and what its card says; `card` are the fields of `CardInfo` that are the method's own."""
     named = [code for code in corpus.languages if code not in _UNNAMED]
-    steps = head.stock_steps()
-    if not named:  # routes for queries and documents alone
-        for index, step in enumerate(steps):
-            if step[0] == "Router":
-                routes = step[1].values()
-                steps[index] = "Router", dict(zip(ROUTES, routes))
-    modules = OrderedDict(base.named_children())
-    for module in _modules(steps, head.config.hidden_size, "mean")[1:]:  # without pooling, which the base has
-        modules[str(len(modules))] = module
-    prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
-    prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
-    settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
-    has_routes = any(step[0] == "Router" for step in steps)
+    has_routes = any(step[0] == "Router" for step in head.stock_steps())
     data = _card_in_memory(card, configuration, corpus, tasks=named if has_routes else [])
-    model = SentenceTransformer(modules=modules, model_card_data=data, **settings)
-    model.module_kwargs = base.module_kwargs
-    return model
+    return append_head(base, head, named, prompt, data)
 
 
 def _card_in_memory(
@@ -475,15 +448,11 @@ def _card_in_memory(
 
     `tasks` are what `encode` wants to be told of a text.
     """
-    loading = {}
-    for title, snippet in standard_snippets(corpus.languages, examples=card["examples"]).items():
-        if "trust_remote_code" not in snippet:  # no code of ours is saved
-            loading[title] = snippet
     info = CardInfo(
         **card,
         licence="other",
         train_data=corpus.card_entries(None),
-        loading=loading,
+        loading=without_own_code(standard_snippets(corpus.languages, examples=card["examples"])),
         clients={LANGCHAIN: Client(languages=tasks)},
         configuration=configuration,
     )

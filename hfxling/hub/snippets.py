@@ -126,6 +126,11 @@ with torch.no_grad():
     }
 
 
+def without_own_code(snippets: dict[str, str]) -> dict[str, str]:
+    """Those of a folder that has no code of ours."""
+    return {title: snippet for title, snippet in snippets.items() if "trust_remote_code" not in snippet}
+
+
 def part_snippets(
     language: str, other: str, other_repo: str, *, flag: bool = False, examples: Examples | None = None
 ) -> dict[str, str]:

@@ -135,13 +135,8 @@ def publish_run(
     of_trainer = resolved(training_args)
     if METHODS[name].is_counted:
         of_trainer = {key: value for key, value in of_trainer.items() if key in _OF_COUNTING}
-    # `resolved` leaves defaults out; these stand first in the card even so.
-    configuration = {}
-    for key in ("layer", "pooling"):
-        if hasattr(recipe, key):
-            configuration[key] = getattr(recipe, key)
     of_method = method(name).card(recipe, prepared, run)
-    configuration |= of_method.get("configuration", {})
+    configuration = dict(of_method.get("configuration", {}))  # what the card says even of defaults
     for key, value in (resolved(recipe) | of_trainer).items():
         if value != []:
             configuration[key] = value

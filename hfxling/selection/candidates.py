@@ -30,12 +30,15 @@ from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import mean_interval
 from hfxling.files import atomic_path, content_hash, weights_hash
 from hfxling.methods import dap, lexical, siamese
+from hfxling.methods.appended import append_head
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule, training_facts
+from hfxling.methods.frozen import PairVectors
 from hfxling.methods.lexical.data import Prepared as PreparedLinks
 from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.lexical.evaluate import rank as rank_links
 from hfxling.methods.lexical.train import fit as fit_links
-from hfxling.methods.publishing import Run
+from hfxling.methods.publishing import Run, training_cost
+from hfxling.methods.siamese.arguments import OWN
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
 from hfxling.methods.siamese.data import encode
@@ -133,14 +136,10 @@ class TrainingText:
 class Encoder:
     """The frozen encoder as it came: what everything else has to beat."""
 
-    def __init__(self, recipe: siamese.Arguments, vectors: PreparedVectors, whole: SentenceEncoder | None = None):
-        """`whole` is the encoder where it does more than to pool its last layer, which `vectors` are of."""
-        self.candidate = Candidate("encoder", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
-        if whole is None:
-            self.sides = [np.asarray(side) for side in vectors.of(None, recipe.pooling).train]
-        else:
-            (text,) = vectors.corpus.pairs
-            self.sides = [whole.encode(side, lang) for side, lang in zip(sides_of(text.train), text.languages)]
+    def __init__(self, sides: Sequence[np.ndarray], megabytes: float):
+        """`sides` are its vectors of the source and of the target."""
+        self.candidate = Candidate("encoder", megabytes=megabytes)
+        self.sides = sides
 
     def compete(self, fold: int, held: np.ndarray) -> None:
         """Rank the left-out pairs."""
@@ -158,18 +157,25 @@ class Head:
     method = "siamese"
 
     def __init__(
-        self, name: str, recipe: siamese.Arguments, training_args: TrainingArguments, vectors: PreparedVectors
+        self,
+        name: str,
+        recipe: siamese.Arguments,
+        training_args: TrainingArguments,
+        prepared: PreparedVectors | TrainingText,
+        sides: Sequence[np.ndarray],
+        run: Run,
+        megabytes: float,
     ):
-        self.recipe, self.training_args, self.prepared = recipe, training_args, vectors
+        """`sides` are the vectors that it maps, `run` says what was fitted on all of them."""
+        self.recipe, self.training_args, self.prepared = recipe, training_args, prepared
+        self.sides, self.run = sides, run
         self.settings = narrowed(siamese.HeadSettings, recipe)
-        self.sides = vectors.of(recipe.layer_index, recipe.pooling).train
-        self.run: Run = siamese.run(recipe, training_args, vectors)
-        self.form = self.run.reached.get("form", recipe.fit)
+        self.form = run.reached.get("form", recipe.fit)
         self.candidate = Candidate(
             name,
             needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
-            needs_remote_code=name == "layers",
-            megabytes=_megabytes(recipe.base_model, recipe.base_revision),
+            needs_remote_code=recipe.layers is not None,
+            megabytes=megabytes,
         )
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
@@ -341,7 +347,8 @@ class Finetuning:
         self.prepared = text  # publishing and DAP's card read its corpus
         self.cache_dir = Path(cache_dir)
         self.kept: list[Path] = []  # files that a run goes on from when it was stopped
-        self.candidate = Candidate("finetuned", megabytes=_megabytes(recipe.base_model, recipe.base_revision))
+        weights = _empty_transformer(recipe.base_model, recipe.base_revision)
+        self.candidate = Candidate("finetuned", megabytes=_megabytes(weights))
         self.model: Finetuned | None = None  # that was trained last
         self.final: Finetuned | None = None  # that was trained on all pairs
 
@@ -566,46 +573,126 @@ def make_heads(
     text: TrainingText,
     device: str | None,
     *,
-    does_more: bool,
+    whole: SentenceEncoder | None,
+    has_layers: bool,
     fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    `single` is the recipe of a head on one layer, which is chosen; `wanted` says whether one of some names competes;
-    `does_more` whether the encoder does more than to pool its last layer.
-    Where `fused` is wanted and fuses centred vectors, too, these compete.
+    Args:
+        single: recipe of a head on one layer, which is chosen.
+        wanted: says whether one of some names competes.
+        training_args: of the Trainer.
+        text: the pairs.
+        device: of the encoder.
+        whole: the encoder where it does more than to pool its last layer; `head` and `centred` are on what it gives.
+        has_layers: whether it is a transformer.
+        fuses_centred: whether centred vectors are fused, too, where `fused` is wanted.
     """
-    whole = None
-    if does_more:
-        whole = SentenceEncoder(single.base_model, single.base_revision, prompt=single.prompt, device=device)
+    learning = single, wanted, training_args, text
+    if whole is None:
+        return _heads_on_layers(*learning, device, fuses_centred=fuses_centred)
+    encoder, heads = _heads_on_own_vectors(*learning, whole, fuses_centred=fuses_centred)
+    if has_layers and wanted("layers", "fused"):
+
+        def is_layers(*names: str) -> bool:
+            return "layers" in names
+
+        _, on_layers = _heads_on_layers(single, is_layers, training_args, text, device, fuses_centred=False)
+        for name, head in on_layers.items():
+            heads.setdefault(name, head)  # of two called `head` the one on the encoder's own vectors
+    return encoder, heads
+
+
+def _heads_on_own_vectors(
+    single: siamese.Arguments,
+    wanted: Callable[..., bool],
+    training_args: TrainingArguments,
+    text: TrainingText,
+    encoder: SentenceEncoder,
+    *,
+    fuses_centred: bool,
+) -> tuple[Encoder, dict[str, Head]]:
+    """An encoder's sentence vectors of all pairs, whatever modules make them, and the heads on them."""
+    sides, megabytes = [encoder.encode(text.texts(side)) for side in (0, 1)], _megabytes(encoder.model)
+    own = replace(single, layer=OWN, pooling="mean")
+    recipes = {}
+    if wanted("centred") or (fuses_centred and wanted("fused")):
+        recipes["centred"] = replace(own, fit="centred")
+    if wanted("head", "fused"):
+        recipes["head"] = own
+    heads = {}
+    for name, recipe in recipes.items():
+        run = _run_on_own_vectors(recipe, training_args, text, encoder, sides)
+        heads[name] = Head(name, recipe, training_args, text, sides, run, megabytes)
+    return Encoder(sides, megabytes), heads
+
+
+def _run_on_own_vectors(
+    recipe: siamese.Arguments,
+    training_args: TrainingArguments,
+    text: TrainingText,
+    encoder: SentenceEncoder,
+    sides: Sequence[np.ndarray],
+) -> Run:
+    """A head that is fitted on what comes out of an encoder, and goes behind its modules."""
+    prompt = encoder.prompt_of(None)
+    vectors = PairVectors(text.languages, tuple(sides), tuple(sides), prompt=prompt)
+    settings = narrowed(siamese.HeadSettings, recipe)
+    with training_cost() as cost:
+        head, reached = siamese.fit(vectors, text.texts(1), settings, training_args)
+
+    def write(folder: Path) -> None:
+        model = append_head(encoder.model, head, text.languages, prompt)
+        model.save_pretrained(str(folder), create_model_card=False)
+
+    return Run([], {"fit": recipe.fit, "pairs": len(text)} | reached | cost, write)
+
+
+def _heads_on_layers(
+    single: siamese.Arguments,
+    wanted: Callable[..., bool],
+    training_args: TrainingArguments,
+    text: TrainingText,
+    device: str | None,
+    *,
+    fuses_centred: bool,
+) -> tuple[Encoder, dict[str, Head]]:
+    """A transformer's pooled last layer of all pairs, and the heads on one of its layers and on several."""
     last = replace(single, layer="last")
     recipes = {}
     if wanted("centred") or (fuses_centred and wanted("fused")):
         recipes["centred"] = replace(last, fit="centred")
-    if not wanted("head", "layers", "fused"):
+    if wanted("head", "layers", "fused"):
+        several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
+        vectors = encode([single, several], text.corpus, device)
+        choice = choose_layers(several, vectors, training_args.seed)
+        several = replace(several, layer=choice["layer"])
+        has_several = several.layers is not None and wanted("layers", "fused")
+        if wanted("head", "fused") or not has_several:  # where only layers were wanted and one is best, that one
+            recipes["head"] = replace(single, layer=choice["single_layer"])
+        if has_several:
+            recipes["layers"] = several
+    else:
         vectors = encode([last], text.corpus, device)
-        return Encoder(last, vectors, whole), _heads(recipes, training_args, vectors)
-    several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
-    vectors = encode([single, several], text.corpus, device)
-    choice = choose_layers(several, vectors, training_args.seed)
-    several = replace(several, layer=choice["layer"])
-    has_several = several.layers is not None and wanted("layers", "fused")
-    if wanted("head", "fused") or not has_several:  # where only layers were wanted and one is best, that one competes
-        recipes["head"] = replace(single, layer=choice["single_layer"])
-    if has_several:
-        recipes["layers"] = several
-    return Encoder(single, vectors, whole), _heads(recipes, training_args, vectors)
+    megabytes = _megabytes(_empty_transformer(single.base_model, single.base_revision))
+    heads = {}
+    for name, recipe in recipes.items():
+        sides = vectors.of(recipe.layer_index, recipe.pooling).train
+        run = siamese.run(recipe, training_args, vectors)
+        heads[name] = Head(name, recipe, training_args, vectors, sides, run, megabytes)
+    sides = [np.asarray(side) for side in vectors.of(None, single.pooling).train]
+    return Encoder(sides, megabytes), heads
 
 
-def _heads(
-    recipes: dict[str, siamese.Arguments], training_args: TrainingArguments, vectors: PreparedVectors
-) -> dict[str, Head]:
-    return {name: Head(name, recipe, training_args, vectors) for name, recipe in recipes.items()}
+def _megabytes(model: torch.nn.Module) -> float:
+    """Of a model's weights in float32."""
+    return sum(parameter.numel() for parameter in model.parameters()) * 4 / 1e6
 
 
-def _megabytes(model: str, revision: str | None) -> float:
-    """Of an encoder's weights in float32."""
+def _empty_transformer(model: str, revision: str | None) -> torch.nn.Module:
+    """An encoder without the numbers of its weights."""
     with one_line_where_missing(model):
         config = AutoConfig.from_pretrained(model, trust_remote_code=False, revision=revision)
     with torch.device("meta"):
-        return AutoModel.from_config(config).num_parameters() * 4 / 1e6
+        return AutoModel.from_config(config)

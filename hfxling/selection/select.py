@@ -17,7 +17,7 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoders.identity import model_name
+from hfxling.encoders.identity import model_name, modules_of
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -32,6 +32,7 @@ from hfxling.verbs import CacheFolder, Languages, OutputFolder, Result, Text, ve
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
+    from hfxling.encoders.dense import SentenceEncoder
     from hfxling.methods import lexical
     from hfxling.methods.publishing import Run
 
@@ -303,7 +304,8 @@ def select(
             JSONL, Parquet, Hub id, sample; @1-1543 picks lines, #1,0 columns).
         target: the translations, line by line; leave it out where source has both sides.
         languages: codes of both languages, source first.
-        model: frozen encoder that competes, folder or Hub id; none without it.
+        model: frozen encoder that competes, folder or Hub id of what sentence-transformers or transformers loads,
+            static embeddings among them; none without it.
         revision: branch, tag or commit of the model on the Hub.
         pooling: of the encoder, mean, cls or last; by default its own.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
@@ -342,8 +344,6 @@ def select(
     inputs += test or ()
     if output is not None:
         _check_folders(Path(output), inputs)
-    from transformers import AutoConfig
-
     from hfxling.methods import lexical, siamese
     from hfxling.methods.dap.finetune import finetuning as dap_options
     from hfxling.methods.lexical.data import LEAST_PAIRS
@@ -351,15 +351,15 @@ def select(
     from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads
 
     clock = Clock(minutes)
-    if model is not None:  # one that cannot be had is refused before anything is read
-        with one_line_where_missing(str(model), "model"):
-            AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
+    is_transformer = _is_transformer(model, revision)
     given = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
     given |= {"links_with_model": links_with_model, "one_map": one_map}
     given |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
     given |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, given)
-    pooling, does_more = _pooling_of(model, revision, pooling)
+    if model is not None and not is_transformer:
+        _check_vectors_suffice(model, (choose, *only), pooling=pooling, links_with_model=links_with_model)
+    pooling, whole = _pooling_of(model, revision, pooling, prompt=prompt, device=device)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence
@@ -381,18 +381,18 @@ def select(
             competitors.links_in_every_fold = wanted("static", "sparse", "fused")
             links_cache = Path(cache_dir, "links")
             options = {"training_args": training_args, "cache_dir": links_cache, "prompt": prompt, "device": device}
-            helped_by = {"encoder": model and str(model), "encoder_revision": revision}
+            helped_by = {"encoder": str(model) if is_transformer else None, "encoder_revision": revision}
             competitors.links = _links(links_args, text, helped_by, links_with_model, folds[0], **options)
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
-            competitors.encoder, competitors.heads = make_heads(
-                single, wanted, training_args, text, device, does_more=does_more, fuses_centred=fuses_centred
-            )
+            of_encoder = {"whole": whole, "has_layers": is_transformer, "fuses_centred": fuses_centred}
+            learning = single, wanted, training_args, text, device
+            competitors.encoder, competitors.heads = make_heads(*learning, **of_encoder)
             if wanted("fused"):
                 competitors.fuse_heads(fuses_centred=fuses_centred)
-        if model is not None and wanted("finetuned", "finetuned_fused"):
+        if is_transformer and wanted("finetuned", "finetuned_fused"):
             frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
             recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))
             competitors.finetuning = Finetuning(recipe, text, clock, seed, device, Path(cache_dir, "finetuned"))
@@ -489,15 +489,49 @@ def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: b
         raise ValueError("links_with_model needs an encoder: give a model, or leave it out.")
 
 
-def _pooling_of(model: Any, revision: str | None, given: str | None) -> tuple[str, bool]:
-    """How the encoder's tokens are pooled, and whether by itself it does more than that, which is said."""
+def _is_transformer(model: Any, revision: str | None) -> bool:
+    """Whether the model starts with a transformer; one that cannot be had is refused before anything is read.
+
+    Others, such as static embeddings, have sentence vectors alone.
+    """
+    if model is None:
+        return False
+    modules = modules_of(str(model), revision)
+    if modules and not str(modules[0].get("type", "")).endswith(".Transformer"):
+        return False
+    from transformers import AutoConfig
+
+    with one_line_where_missing(str(model), "model"):
+        AutoConfig.from_pretrained(str(model), trust_remote_code=False, revision=revision)
+    return True
+
+
+def _check_vectors_suffice(
+    model: Any, asked: Sequence[str | None], *, pooling: str | None, links_with_model: bool | None
+) -> None:
+    """Refuse what reads the layers of a model that has none."""
+    wanted = {name: name in asked for name in ("layers", "finetuned", "finetuned_fused")}
+    wanted |= {"pooling": pooling is not None, "links_with_model": bool(links_with_model)}
+    for name, is_wanted in wanted.items():
+        if is_wanted:
+            raise ValueError(f"{name}: {str(model)!r} is no transformer, whose layers that needs; leave it out.")
+
+
+def _pooling_of(
+    model: Any, revision: str | None, given: str | None, **options: str | None
+) -> tuple[str, SentenceEncoder | None]:
+    """How the encoder's tokens are pooled, and the encoder itself where it does more than that."""
+    from hfxling.encoders.dense import SentenceEncoder
+    from hfxling.methods.appended import check_has_no_routes
+
     if model is None or given is not None:
-        return given or "mean", False
+        return given or "mean", None
     pooled = pooled_by(str(model), revision)
-    if pooled.further:
-        further = ", ".join(pooled.further)
-        logger.info("%s competes with its %s; what is learnt has its %s pooling alone", model, further, pooled.mode)
-    return pooled.mode, bool(pooled.further)
+    if not pooled.further:
+        return pooled.mode, None
+    whole = SentenceEncoder(str(model), revision, **options)
+    check_has_no_routes(whole.model)
+    return pooled.mode, whole
 
 
 def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:

@@ -14,8 +14,15 @@ from builders import sentence_pairs
 from huggingface_hub import HfApi
 from peft import PeftModel
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
-from transformers import AutoModel
+from sentence_transformers.sentence_transformer.modules import (
+    Dense,
+    Normalize,
+    Pooling,
+    Router,
+    StaticEmbedding,
+    Transformer,
+)
+from transformers import AutoModel, AutoTokenizer
 
 import hfxling
 from hfxling.cli import main
@@ -131,6 +138,56 @@ def test_an_encoder_competes_with_its_own_pooling_and_what_follows_it(tiny_bert,
     np.testing.assert_allclose(selection.candidate("encoder").precision, 100 * np.mean(found), atol=1e-6)
     pooling = SentenceTransformer(str(selection.folders["folder"]), trust_remote_code=True)[1]
     assert pooling.pooling_mode == "cls"
+
+
+def test_heads_are_on_what_comes_out_of_an_encoder_that_does_more_than_to_pool(tiny_bert, tmp_path):
+    encoder = Transformer(str(tiny_bert))
+    size = encoder.get_embedding_dimension()
+    model = SentenceTransformer(modules=[encoder, Pooling(size, "cls"), Dense(size, 12), Normalize()])
+    model.save(str(tmp_path / "encoder"))
+    options = {"model": tmp_path / "encoder", "cache_dir": tmp_path / "cache", "minutes": 0.01}
+    selection = hfxling.select(*SIDES, languages=LANGUAGES, output=tmp_path, choose="head", **options)
+    names = [each.name for each in selection.candidates]
+    assert {"encoder", "centred", "head", "fused"} < set(names)
+    assert "finetuned" not in names
+    written = SentenceTransformer(str(selection.folders["folder"]), device="cpu")
+    kinds = [type(module).__name__ for module in written]
+    assert kinds[:3] == ["Transformer", "Pooling", "Dense"]
+    head = selection._fitted.competitors.heads["head"]
+    head.fit(np.arange(len(SIDES[0])))
+    source, target = (unit(head.embed(side, np.arange(5))) for side in (0, 1))
+    found = written.similarity(written.encode_query(SIDES[0][:5]), written.encode_document(SIDES[1][:5]))
+    np.testing.assert_allclose(found, source @ target.T, atol=1e-4)
+    card = (selection.folders["folder"] / "README.md").read_text(encoding="utf-8")
+    assert "on the sentence vectors of a frozen" in card
+    assert "trust_remote_code" not in card
+
+
+@pytest.fixture(scope="module")
+def static_encoder(tiny_bert, tmp_path_factory) -> Path:
+    """A folder of static embeddings, as model2vec and sentence-transformers publish them."""
+    folder = tmp_path_factory.mktemp("static") / "static"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert).backend_tokenizer
+    torch.manual_seed(0)
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16), Normalize()]).save(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"only": ["layers"]}, {"choose": "finetuned"}, {"pooling": "cls"}, {"links_with_model": True}],
+)
+def test_what_reads_layers_is_refused_of_static_embeddings(options, static_encoder, tmp_path):
+    with pytest.raises(ValueError, match="is no transformer, whose layers that needs; leave it out"):
+        hfxling.select(*SIDES, languages=LANGUAGES, model=static_encoder, output=tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_encoder_with_routes_is_refused(static_encoder, tmp_path):
+    parts = {"query": [SentenceTransformer(str(static_encoder))[0]], "document": [Normalize()]}
+    SentenceTransformer(modules=[Router(parts, default_route="query")]).save(str(tmp_path / "routed"))
+    with pytest.raises(ValueError, match="the model has routes"):
+        hfxling.select(*SIDES, languages=LANGUAGES, model=tmp_path / "routed", output=tmp_path / "out")
 
 
 def test_centred_vectors_compete_and_are_written_as_a_stock_folder(tiny_bert, tmp_path):
@@ -423,6 +480,20 @@ def test_the_test_of_a_model_on_an_encoder_is_recorded_and_verified(kind, text, 
         verified = hfxling.verify(folder, device="cpu", cache_dir=tmp_path / "cache")
         is_model = folder == found.folders["folder"]
         assert (verified.faults, verified.equal) == ([], 4 if is_model else 0)
+
+
+@pytest.mark.parametrize("choose", ["centred", "head", "fused"])
+def test_static_embeddings_compete(choose, static_encoder, text, further, tmp_path):
+    options = {"model": static_encoder, "cache_dir": tmp_path / "cache", "choose": choose, "test": further[0]}
+    selection = hfxling.select(*text, languages=LANGUAGES, output=tmp_path, device="cpu", **options)
+    names = [each.name for each in selection.candidates]
+    assert names == ["encoder", "centred", "head", "static", "sparse", "fused"]
+    folder = selection.folders["folder"]
+    written = SentenceTransformer(str(folder), device="cpu")
+    assert type(written[0]).__name__ == "StaticEmbedding"
+    assert written.encode_query(SIDES[0][:2]).shape == (2, 16)
+    verified = hfxling.verify(folder, device="cpu", cache_dir=tmp_path / "cache")
+    assert (verified.faults, verified.equal) == ([], 4)
 
 
 def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path):

@@ -43,7 +43,7 @@ def card(recipe: DapArguments, prepared, run) -> dict:
         "limits": LIMITS,
         "loading": standard_snippets(languages, examples=examples),
         "examples": examples,
-        "configuration": {"objective": recipe.objective},
+        "configuration": {"pooling": recipe.pooling, "objective": recipe.objective},
     }
 
 

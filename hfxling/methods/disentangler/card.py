@@ -57,7 +57,11 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     return described(languages, recipe.base_model or "precomputed vectors", examples) | {
         "loading": loading,
         "coverage": prepared.corpus.coverage,
-        "configuration": {"objective": run.reached["objective"]},
+        "configuration": {
+            "layer": recipe.layer,
+            "pooling": recipe.pooling,
+            "objective": run.reached["objective"],
+        },
     }
 
 

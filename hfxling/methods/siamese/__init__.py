@@ -36,7 +36,7 @@ from hfxling.methods.heads import (
 from hfxling.methods.publishing import Run, training_cost
 from hfxling.models.modeling_siamese import SiameseHead, SiameseModel
 
-from .arguments import AUTO, TRAINING_DEFAULTS, HeadSettings, SiameseArguments
+from .arguments import AUTO, OWN, TRAINING_DEFAULTS, HeadSettings, SiameseArguments
 from .card import card
 from .data import Prepared, encode, prepare
 from .layers import choose_layers
@@ -102,6 +102,8 @@ def _measured(
 
 def measure(recipe: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """Retrieval with the encoder and head of a published folder, and the text that was read for it."""
+    if recipe.layer == OWN:  # written by `hfxling fit`, which measures on text that it left out alone
+        return Run([]), load_corpus(recipe)
     model = SiameseModel.from_pretrained(folder).eval()
     if recipe.layer == AUTO:
         layers = model.config.layer  # that the run has chosen

@@ -18,6 +18,7 @@ from .closed_form import CLOSED_FORMS, PER_LANGUAGE
 
 LOSSES = ("contrastive", "infonce")
 AUTO = "auto"
+OWN = "own"  # in place of a layer, where a head maps the encoder's own sentence vectors, whatever modules make them
 FITS = (AUTO, *CLOSED_FORMS, *LOSSES)
 INPUTS = ("plain", "centred", "whitened")  # what a trained head starts from
 # How a pool of candidates becomes one loss. The paper's "worst" is read as the candidate with the largest loss, the
@@ -176,7 +177,7 @@ class SiameseArguments(HeadSettings, FrozenArguments):
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:
-        """The layer as `load_encoder` takes it, several as a tuple; "auto" as it is.
+        """The layer as `load_encoder` takes it, several as a tuple; "auto" and "own" as they are.
 
         Raises:
             ValueError: neither numbers nor 'last', 'all' or 'auto'.
@@ -184,7 +185,7 @@ class SiameseArguments(HeadSettings, FrozenArguments):
         numbers = self.layer.split(",")
         if len(numbers) > 1 and all(number.strip().isdigit() for number in numbers):
             return tuple(sorted({int(number) for number in numbers}))
-        return AUTO if self.layer == AUTO else super().layer_index
+        return self.layer if self.layer in (AUTO, OWN) else super().layer_index
 
     @property
     def layers(self) -> tuple[int, ...] | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfxling.hub.snippets import Examples, own_examples, standard_snippets
+from hfxling.hub.snippets import Examples, own_examples, standard_snippets, without_own_code
 
-from .arguments import SiameseArguments
+from .arguments import OWN, SiameseArguments
 
 SUMMARY = "A linear head on one frozen layer of a multilingual encoder, fitted on parallel sentences."
+SUMMARY_OF_OWN = "A linear head on the sentence vectors of a frozen multilingual encoder, fitted on parallel sentences."
 CITATION = """@article{huang2023crosslingual,
   title = {Cross-lingual Sentence Embedding for Low-resource {Chinese-Vietnamese} Based on Contrastive Learning},
   author = {Huang, Yuxin and Liang, Yin and Wu, Zhaoyuan and Zhu, Enchang and Yu, Zhengtao},
@@ -40,7 +41,7 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     source = recipe.languages[0]
     layer = run.reached.get("layer", recipe.layer)
-    several = "," in layer
+    several, is_own = "," in layer, layer == OWN
     examples = own_examples(prepared.corpus.pairs)
     chosen = []
     if layer != recipe.layer:
@@ -51,28 +52,41 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
         loading = standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
     else:
         loading = {"On vectors of your own": ON_VECTORS.replace("{source}", source)}
-    return described(recipe.languages, recipe.base_model or "precomputed vectors", examples, chosen) | {
+    configuration = {"layer": recipe.layer, "pooling": recipe.pooling, "fit": recipe.fit}
+    if is_own:
+        loading = without_own_code(loading)
+        del configuration["pooling"]
+    base_model = recipe.base_model or "precomputed vectors"
+    return described(recipe.languages, base_model, examples, chosen, is_on_own_vectors=is_own) | {
         "limits": (*LIMITS, SEVERAL) if several else LIMITS,
         "loading": loading,
         "coverage": prepared.corpus.coverage,
-        "configuration": {"fit": recipe.fit},
+        "configuration": configuration,
     }
 
 
-def described(languages: Sequence[str], base_model: str, examples: Examples, chosen: Sequence[str] = ()) -> dict:
-    """The same for a head on one layer, without the settings and snippets of a run.
+def described(
+    languages: Sequence[str],
+    base_model: str,
+    examples: Examples,
+    chosen: Sequence[str] = (),
+    *,
+    is_on_own_vectors: bool = False,
+) -> dict:
+    """The same for a head without the settings and snippets of a run.
 
     Args:
         languages: of source and target.
         base_model: the encoder's name.
         examples: the model's own sentences.
         chosen: what was chosen on held-out pairs, in words.
+        is_on_own_vectors: the head maps the encoder's own sentence vectors, and not one of its layers.
     """
     source, target = languages
     how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
     return {
         "repo_id": f"{source}-{target}-sf",
-        "summary": SUMMARY + how,
+        "summary": (SUMMARY_OF_OWN if is_on_own_vectors else SUMMARY) + how,
         "citation": CITATION,
         "base_model": base_model,
         "languages": languages,
