@@ -4,8 +4,9 @@ python benchmarks/mining_precision.py --data ../shared/data [--pairs zh-vi lo-zh
 
 A lexical model of NTREX's lines 1 to 1235 mines a haystack of the 454 test pairs and --times as many distractors on
 either side (distractors.py; Lao has none). Known are the pairs of lines 1236 to 1543; each halving draws which of them
-keep their targets there and which choose the threshold. Nothing else is told, the share of unpaired sentences is
-estimated. "realised" is the share of kept pairs that are lines of the same number: true translations among the
+keep their targets there and which choose the threshold. Nothing else is told: the share of unpaired sentences is
+estimated, and the texts themselves have a say, as in `hfxling mine --precision 0.95 --known PAIRS`. `alone` is without
+the known pairs. "realised" is the share of kept pairs that are lines of the same number: true translations among the
 distractors count as wrong. `within_2_points` is how many pairs' means are, `below_93` the share of halvings under 93 %.
 """
 
@@ -26,10 +27,9 @@ from hfxling import fit_lexical
 from hfxling.console import run as run_recipe
 from hfxling.data.filters import count_words
 from hfxling.encoders.fusion import ROLES
-from hfxling.sentences import select
 from hfxling.sentences.blocks import both_ways
-from hfxling.sentences.engine import by_length
-from hfxling.sentences.precision import choose_threshold, found_pairs, halves
+from hfxling.sentences.impostors import mutual_pairs, of_precision
+from hfxling.sentences.mine import HiddenPairs
 
 TITLE = "Wanted, estimated and realised precision over halvings of the known pairs"
 LEARNT = 1235
@@ -71,26 +71,35 @@ def measure(pair: str, args) -> dict[str, float]:
         [np.array([count_words(text, lang) for text in texts]) for texts in both]
         for lang, both in zip(languages, zip(heaps, known))
     ]
+    alone = {}
+    mined, given = mutual_pairs(*both_ways(*(heap for heap, _ in vectors), 5), [heap for heap, _ in lengths])
+    kept, estimate = of_precision(mined, given, args.precision)
+    if estimate is not None:
+        right = (kept.source == kept.target) & (kept.source < count)
+        alone = {"realised": round(100 * float(right.mean()), 2), "recall": round(100 * float(right.sum() / count), 2)}
+        alone |= {"low": round(100 * estimate.low, 1), "high": round(100 * estimate.high, 1)}
     drawn = []
     for seed in range(args.halvings):
-        kept, chooses = halves(len(known[0]), seed)
-        taken = np.ones(len(kept), bool), kept
+        hidden_pairs = HiddenPairs(*known, args.precision, seed=seed)
+        taken = np.ones(len(known[0]), bool), hidden_pairs.kept
         matrices = [csr_array(vstack([heap, own[rows]], format="csr")) for (heap, own), rows in zip(vectors, taken)]
         words = [np.concatenate([heap, own[rows]]) for (heap, own), rows in zip(lengths, taken)]
-        pairs = by_length(select(*both_ways(*matrices, 4), "distance", "mutual"), *words)
-        new, found = found_pairs(pairs, kept, (len(heaps[0]), len(heaps[1])))
-        estimate = choose_threshold(found, precision=args.precision, chooses=chooses, seed=seed)
+        pairs, given = mutual_pairs(*both_ways(*matrices, 5), words)
+        estimate, new = hidden_pairs.taken_out(pairs, [matrix.shape[0] for matrix in matrices], given)
         above = new.score >= estimate.threshold
         right = (new.source == new.target)[above] & (new.source < count)[above]
-        drawn.append((right.mean(), right.sum() / count, estimate.precision, estimate.unpaired))
+        holds = estimate.low <= right.mean() <= estimate.high
+        drawn.append((right.mean(), right.sum() / count, estimate.precision, estimate.unpaired, holds))
         print(f"{pair} {seed}: realised {right.mean():.3f}, recall {drawn[-1][1]:.3f}, {estimate}", flush=True)
-    realised, recall, estimated, unpaired = (100 * np.array(drawn)).T
+    realised, recall, estimated, unpaired, covered = (100 * np.array(drawn)).T
     return {
+        "alone": alone,
         "realised": round(float(realised.mean()), 2),
         "sd": round(float(realised.std()), 2),
         "below_93": round(float((realised < 93).mean()), 3),
         "recall": round(float(recall.mean()), 2),
         "estimated": round(float(estimated.mean()), 2),
+        "covered": round(float(covered.mean()), 1),
         "unpaired": round(float(unpaired.mean()), 1),
         "unpaired_truth": round(100 * (1 - count / len(heaps[0])), 1),
     }

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,7 +32,7 @@ from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Result, Tex
 
 from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
-from .impostors import mutual_pairs, of_precision
+from .impostors import Impostors, mutual_pairs, of_precision
 from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
@@ -53,7 +53,7 @@ class MinedPairs(Result):
         rows: score, texts, line numbers and flags of each pair, best first.
         counts: sentences of source and target.
         estimate: what the threshold is worth, where a precision was asked for.
-        by_impostors: whether the texts themselves say so, and no known pairs.
+        by_impostors: whether the texts themselves say so alone, without known pairs.
     """
 
     rows: list[ScoredPair]
@@ -216,13 +216,14 @@ def mine(
         prompt: put before every text; by default the model's own.
         source_vectors: file of vectors of the source's lines (.npy, .parquet, .jsonl), in place of a model.
         target_vectors: the same of the target's lines.
-        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations. Pairs that
-            the model has learnt from say nothing of its precision; it is then estimated from the texts themselves: take
-            a sentence's partner away, and whatever it is given instead is wrong.
-        precision: share of right pairs that is wanted; needs known pairs.
+        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations. They have
+            a say in the precision, too, but those that the model has learnt from, which say nothing of it.
+        precision: share of right pairs that is wanted. It is estimated from the texts themselves: take a sentence's
+            partner away, and whatever it is given instead is wrong. With known pairs the stricter of both estimates
+            holds. The margin is distance then.
         threshold: least score of a pair.
         top: so many pairs, the best: a count such as 5000, or a share such as 0.8.
-        unpaired: with precision, the share of sources that have no translation there; by default estimated.
+        unpaired: with known pairs, the share of sources that have no translation there; by default estimated.
         k: neighbours that a score is compared with; 4 as Artetxe and Schwenk (2019) have it.
         margin: ratio, distance or absolute; by default ratio of cosines, distance with sparse vectors.
         selection: mutual, forward, backward or max.
@@ -274,15 +275,17 @@ def mine(
     )
     pair = languages_of(encoder, languages, needed=True)
     sides = read_heaps(source, target, pair)
-    searched = list(sides)
-    hidden_pairs = None
-    by_impostors = precision is not None and are_learnt(known, pair, encoder.learnt_from())
-    if by_impostors:
-        _check_for_impostors(unpaired, margin, selection)
-        searched = [without(side, texts) for side, texts in zip(sides, read_known(known, pair))]
-    elif precision is not None:
-        hidden_pairs = HiddenPairs(*read_known(known, pair), precision, unpaired)
-        searched = hidden_pairs.added_to(sides)
+    searched, hidden_pairs = list(sides), None
+    if known:
+        learnt_from = encoder.learnt_from()
+        searched, hidden_pairs = _with_known(sides, known, pair, learnt_from, precision=precision, unpaired=unpaired)
+    has_impostors = precision is not None and margin in (None, "distance") and selection == "mutual"
+    if precision is not None and hidden_pairs is None and (unpaired is not None or not has_impostors):
+        raise ValueError(
+            "--precision without known pairs, or with those that the model has learnt from, goes by what the texts "
+            "themselves say: leave out --unpaired, --margin and --selection, or give --known pairs that it has not "
+            "seen."
+        )
     from hfxling.encoders.haystack import Haystack  # loads torch
 
     # Without a model `revision` is the lexical model's, as in `load_encoder`.
@@ -309,25 +312,25 @@ def mine(
         return plan_of(haystack, k)
 
     with parts_folder(None if encoder.is_in_memory else output) as parts:
-        margin = margin or haystack.margin
-        searched_k = k
-        if by_impostors:
-            margin = "distance"
-            searched_k = k + 1  # one more, in the place of a partner that is taken away
-        neighbours = _neighbours(haystack, parts, searched_k, margin, shard, engine)
-        mined, estimate = _pairs(haystack, neighbours, margin, selection, precision if by_impostors else None)
-        if hidden_pairs is not None:
-            estimate, mined = hidden_pairs.taken_out(mined, sizes=[len(side.texts) for side in searched])
+        sizes = [len(side.texts) for side in searched]
+        if has_impostors:  # one neighbour more, in the place of a partner that is taken away
+            neighbours = _neighbours(haystack, parts, k + 1, "distance", shard, engine)
+            mined, estimate = _precise(haystack, neighbours, precision, hidden_pairs, sizes)
+        else:
+            margin = margin or haystack.margin
+            neighbours = _neighbours(haystack, parts, k, margin, shard, engine)
+            mined, estimate = _pairs(haystack, neighbours, margin, selection), None
+            if hidden_pairs is not None:
+                estimate, mined = hidden_pairs.taken_out(mined, sizes)
         threshold = threshold if estimate is None else estimate.threshold
         if threshold is not None:
             mined = mined.at(mined.score >= threshold)
         elif top is None:
-            logger.info(
-                "all pairs are given, good ones first: cut them by --precision with --known pairs, --threshold or --top"
-            )
+            logger.info("all pairs are given, good ones first: cut them by --precision, --threshold or --top")
         kept = None if top is None else top_count(top, len(mined.score))
         rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
-        result = MinedPairs(rows, (len(searched[0].texts), len(searched[1].texts)), estimate, by_impostors)
+        by_impostors = estimate is not None and hidden_pairs is None
+        result = MinedPairs(rows, (sizes[0], sizes[1]), estimate, by_impostors)
         if output is not None:
             result.save(output)
             logger.info("pairs: %s", output)
@@ -338,8 +341,8 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
     """Refuse wishes for pairs that contradict each other."""
     if sum(wish is not None for wish in (threshold, top, precision)) > 1:
         raise ValueError("--threshold, --top and --precision: give one of them at most.")
-    if (precision is None) != (not known):
-        raise ValueError("--precision needs --known PAIRS, and --known is of use for --precision alone.")
+    if known and precision is None:
+        raise ValueError("--known is of use for --precision alone: give that, too, or leave it out.")
     if precision is not None:
         check_wanted(precision, unpaired)
     if threshold is not None and not math.isfinite(threshold):
@@ -357,6 +360,21 @@ def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_li
         raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
 
 
+def _with_known(
+    sides: Sequence[Texts], known: Any, pair: Languages, learnt_from: set[str], **wanted: float | None
+) -> tuple[list[Texts], HiddenPairs | None]:
+    """Both sides with known pairs hidden in them; without them, and None, where the model has learnt from these."""
+    texts = read_known(known, pair)
+    if not are_learnt(known, pair, learnt_from):
+        hidden_pairs = HiddenPairs(*texts, **wanted)
+        return hidden_pairs.added_to(sides), hidden_pairs
+    logger.warning(
+        "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
+        "precision: it is estimated from what sentences find once their partners are taken away"
+    )
+    return [without(side, own) for side, own in zip(sides, texts)], None
+
+
 class HiddenPairs:
     """Known pairs in the haystack, half of them without their targets, and what is wanted of the others.
 
@@ -365,12 +383,20 @@ class HiddenPairs:
         target: their translations.
         precision: that is wanted.
         unpaired: share of sources without a translation; None where it is to be estimated.
+        seed: which pairs keep their targets, and which choose the threshold.
     """
 
-    def __init__(self, source: list[str], target: list[str], precision: float, unpaired: float | None):
+    def __init__(
+        self,
+        source: list[str],
+        target: list[str],
+        precision: float,
+        unpaired: float | None = None,
+        seed: int = 0,
+    ):
         self.source, self.target = source, target
         self.precision, self.unpaired = precision, unpaired
-        self.kept, self.chooses = halves(len(source))
+        self.kept, self.chooses = halves(len(source), seed)
 
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
         """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
@@ -384,25 +410,36 @@ class HiddenPairs:
             extended.append(Texts(side.name, rest.lines + [0] * len(added), rest.texts + added))
         return extended
 
-    def taken_out(self, mined: Mined, sizes: Sequence[int]) -> tuple[Precision, Mined]:
-        """What the threshold for the wanted precision is worth, and the pairs without known ones."""
+    def taken_out(
+        self, mined: Mined, sizes: Sequence[int], given: tuple[Impostors, Impostors] | None = None
+    ) -> tuple[Precision, Mined]:
+        """What the threshold for the wanted precision is worth, and the pairs without known ones.
+
+        Args:
+            mined: pairs of all sentences.
+            sizes: sentences of either side, the known ones among them.
+            given: of `mutual_pairs`, where both have a say: the higher threshold holds, and less of what they promise.
+        """
         sizes = (sizes[0] - len(self.source), sizes[1] - int(self.kept.sum()))
         others, found = found_pairs(mined, self.kept, sizes)
-        estimate = choose_threshold(found, precision=self.precision, unpaired=self.unpaired, chooses=self.chooses)
-        return estimate, others
-
-
-def _check_for_impostors(unpaired: float | None, margin: str | None, selection: str) -> None:
-    """Refuse what impostors do not go with; say why they are asked."""
-    if unpaired is not None or margin not in (None, "distance") or selection != "mutual":
-        raise ValueError(
-            "the model has learnt from the known pairs, so that the texts themselves have to say what its pairs are "
-            "worth: leave out --unpaired, --margin and --selection, or give pairs that it has not seen."
+        options = {"precision": self.precision, "unpaired": self.unpaired, "chooses": self.chooses}
+        estimate = choose_threshold(found, **options)
+        if given is None:
+            return estimate, others
+        is_other = (mined.source < sizes[0]) & (mined.target < sizes[1])
+        of_others = tuple(
+            Impostors(side.scores[is_other], side.raised[is_other], size) for side, size in zip(given, sizes)
         )
-    logger.warning(
-        "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
-        "precision: it is estimated from what sentences find once their partners are taken away"
-    )
+        _, by_impostors = of_precision(others, of_others, self.precision)
+        if by_impostors is None or by_impostors.threshold <= estimate.threshold:
+            return estimate, others
+        estimate = choose_threshold(found, **options, least=by_impostors.threshold)
+        return replace(
+            estimate,
+            precision=min(estimate.precision, by_impostors.precision),
+            low=min(estimate.low, by_impostors.low),
+            high=max(estimate.high, by_impostors.high),
+        ), others
 
 
 @contextmanager
@@ -418,20 +455,30 @@ def parts_folder(output: str | Path | None) -> Iterator[Path]:
         clear(parts)
 
 
-def _pairs(
-    haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin: str, selection: str, precision: float | None
-) -> tuple[Mined, Precision | None]:
-    """Pairs by margin; of a precision those of which the texts themselves say it, and what it is worth."""
-    if precision is not None:
-        pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
-        kept, estimate = of_precision(pairs, given, precision)
-        if estimate is None:
-            raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
-        return kept, estimate
+def _precise(
+    haystack: Haystack,
+    neighbours: tuple[Neighbours, Neighbours],
+    precision: float,
+    hidden_pairs: HiddenPairs | None,
+    sizes: Sequence[int],
+) -> tuple[Mined, Precision]:
+    """Pairs of a precision that the texts themselves, and hidden pairs where there are some, say they have."""
+    pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
+    if hidden_pairs is not None:
+        estimate, pairs = hidden_pairs.taken_out(pairs, sizes, given)
+        return pairs, estimate
+    kept, estimate = of_precision(pairs, given, precision)
+    if estimate is None:
+        raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
+    return kept, estimate
+
+
+def _pairs(haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin: str, selection: str) -> Mined:
+    """All pairs by margin, best first."""
     pairs = select(*neighbours, margin, selection)
     if haystack.lexical and margin != "ratio":
         pairs = by_length(pairs, *haystack.lengths())
-    return pairs, None
+    return pairs
 
 
 def _neighbours(

@@ -94,7 +94,13 @@ def halves(known: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def choose_threshold(
-    found: Found, *, precision: float, unpaired: float | None = None, chooses: np.ndarray | None = None, seed: int = 0
+    found: Found,
+    *,
+    precision: float,
+    unpaired: float | None = None,
+    chooses: np.ndarray | None = None,
+    least: float = -np.inf,
+    seed: int = 0,
 ) -> Precision:
     """The least threshold at which the estimated precision is what is wanted.
 
@@ -108,6 +114,7 @@ def choose_threshold(
         precision: wanted, 0 to 1.
         unpaired: share of the haystack's sources without a translation there; by default estimated.
         chooses: (K,) known pairs that choose the threshold, the others saying what it is worth; by default all do both.
+        least: threshold that is taken where the pairs would choose a lower one.
         seed: of the interval.
     """
     judge = found if chooses is None else found.of(~chooses)
@@ -120,7 +127,8 @@ def choose_threshold(
         raise ValueError(
             f"precision={precision}: no threshold gives it (best estimate: {shares.max():.3f}); ask for less."
         )
-    threshold, count = float(scores[good[-1]]), int(good[-1]) + 1  # pairs of at least this score
+    threshold = max(float(scores[good[-1]]), least)
+    count = int((scores >= threshold).sum())
     rng, drawn = np.random.default_rng(seed), []
     kept, left_out = np.flatnonzero(judge.kept), np.flatnonzero(~judge.kept)
     for _ in range(_SAMPLES):

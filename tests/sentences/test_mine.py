@@ -22,6 +22,9 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.files import content_hash, weights_hash
 from hfxling.sentences import blocks
 from hfxling.sentences.bitext import COLUMNS
+from hfxling.sentences.engine import Mined
+from hfxling.sentences.impostors import Impostors
+from hfxling.sentences.mine import HiddenPairs
 
 PAIRED, ALONE, KNOWN = 120, 60, 100
 LANGUAGES = ("zh", "vi")
@@ -230,6 +233,56 @@ def test_cells_with_breaks_do_not_break_rows(heap, tmp_path):
     assert {row.count("\t") for row in rows} == {len(COLUMNS) - 1}
 
 
+def test_a_precision_without_known_pairs(heap, tmp_path, refusal):
+    result = mined(heap, tmp_path, precision=0.9)
+    assert result.by_impostors
+    assert result.estimate.precision >= 0.9
+    assert result.estimate.low < right(heap, result.rows) < result.estimate.high
+    assert "from what sentences find once their partners are taken away" in result.table()
+    assert len(mined(heap, tmp_path, precision=0.95).rows) <= len(result.rows)
+    sides = np.random.default_rng(0).standard_normal((2, 180, 16)).astype(np.float32)
+    for name, side in zip("ab", sides):
+        np.save(tmp_path / f"{name}.npy", side)
+    by_chance = {"source_vectors": tmp_path / "a.npy", "target_vectors": tmp_path / "b.npy", "precision": 0.9}
+    assert "precision=0.9: no threshold gives it; ask for less" in refusal(lambda: mined(heap, tmp_path, **by_chance))
+
+
+@pytest.mark.parametrize("found_by_others", [True, False])
+def test_of_known_pairs_and_the_texts_the_stricter_holds(found_by_others):
+    """Wrong pairs of the texts score higher than those of known sources, which impostors show."""
+    rng = np.random.default_rng(0)
+    hidden = HiddenPairs([f"s{i}" for i in range(200)], [f"t{i}" for i in range(200)], 0.9)
+    heap, kept = 600, np.flatnonzero(hidden.kept)
+    number_of_target = {row: number for number, row in enumerate(kept)}
+    rows = []
+    for i in range(400):  # a quarter is right; of 500 sources without a translation 300 find something
+        rows.append((i, i, rng.normal(6, 1) if i < 100 else rng.normal(3, 1)))
+    for i in range(200):  # known pairs are found, and sources without their targets get one of another kept one or none
+        if hidden.kept[i]:
+            rows.append((heap + i, heap + number_of_target[i], rng.normal(6, 1)))
+        elif i % 3:
+            rows.append((heap + i, i, rng.normal(0, 1)))
+    source, target, score = map(np.array, zip(*rows))
+    order = np.argsort(-score)
+    mined = Mined(source[order], target[order], score[order])
+    impostors = np.full(len(order), -np.inf)
+    if found_by_others:
+        finds = rng.random(len(order)) < 0.6
+        impostors[finds] = rng.normal(3, 1, finds.sum())
+    sizes = heap + 200, heap + len(kept)
+    by_known, others = hidden.taken_out(mined, sizes)
+    estimate, the_same = hidden.taken_out(mined, sizes, (Impostors(impostors, impostors, 0),) * 2)
+    assert {*the_same.source} == {*others.source} == {*range(400)}
+    truth = [(others.source < 100)[others.score >= each.threshold].mean() for each in (by_known, estimate)]
+    if not found_by_others:
+        assert estimate == by_known
+        return
+    assert truth[0] < 0.8
+    assert truth[1] > 0.85
+    assert estimate.threshold > by_known.threshold
+    assert estimate.low < truth[1] < estimate.high
+
+
 def test_of_known_pairs_that_the_model_learnt_from_the_heaps_themselves_say_the_precision(
     heap, tmp_path, refusal, caplog
 ):
@@ -396,7 +449,8 @@ MISTAKES = {
     "are written as .tsv or .parquet": {"output": "pairs.txt"},
     "k=500 neighbours, but one side has 180": {"k": 500},
     "hold no block": {"memory": "1MiB"},
-    "--precision needs --known": {"precision": 0.9},
+    "--known is of use for --precision alone": {"known": ["known.tsv"]},
+    "leave out --unpaired, --margin and --selection": {"precision": 0.9, "margin": "ratio"},
     "--threshold, --top and --precision": {"top": 3, "threshold": 1.0},
     "threshold=nan: give a number": {"threshold": float("nan")},
     "top=0: give a count of pairs, such as 5000, or a share of them": {"top": 0},
