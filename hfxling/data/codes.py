@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 # ISO 639-1, each behind the codes of three letters that mean the same: of ISO 639-2 and 639-3 (lao, zho, chi), and of
 # the language that data sets commonly have under them (cmn, arb, zsm, as in FLORES and Tatoeba).
@@ -64,3 +66,25 @@ def check_languages(source_lang: str, target_lang: str) -> None:
             raise ValueError(f"language {code!r} is not in ISO 639-1; did you mean {near or 'zh, vi or th'}?")
     if source_lang.lower() == target_lang.lower():
         raise ValueError(f"source_lang and target_lang are both {source_lang!r}; parallel text needs two languages")
+
+
+def same_language(lang: str, known: Iterable[str]) -> str | None:
+    """The code that a language has among known ones: itself, or the only one of its base (`lo` for lao); else None."""
+    known = list(known)
+    if lang in known:
+        return lang
+    same = [code for code in known if base_code(code) == base_code(lang)]
+    return same[0] if len(same) == 1 else None
+
+
+def pair_of(languages: Any, known: Sequence[str] = ()) -> tuple[str, str]:
+    """Source and target language, by the codes that they have among known ones (`same_language`).
+
+    Raises:
+        ValueError: not the codes of two languages.
+    """
+    if languages is None or isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
+        raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
+    check_languages(*languages)
+    source, target = [same_language(language, known) or language for language in languages]
+    return source, target

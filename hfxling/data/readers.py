@@ -23,6 +23,8 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from .codes import same_language
+
 Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, further value or None
 
 BARS = "|||"  # between the sides of a line, as word aligners have it (fast_align, eflomal, awesome-align)
@@ -158,7 +160,11 @@ def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int
 def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | None:
     """The two of `names` that usually hold source and target, or None."""
     by_plain_name = {_plain(name): name for name in names}
-    for pair in ((request.source_lang, request.target_lang), *COLUMN_PAIRS):
+    by_code = {name.replace("_", "-"): name for name in by_plain_name}  # zho_Hans means zh, too
+    of_languages = []
+    for lang in (request.source_lang, request.target_lang):
+        of_languages.append(by_code.get(same_language(lang.casefold(), by_code), lang))
+    for pair in (of_languages, *COLUMN_PAIRS):
         if pair[0] == "english" and request.source_lang != "en":  # these two fit only a pair with English in it
             if request.target_lang != "en":
                 continue

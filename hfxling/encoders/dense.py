@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hfxling.data.codes import same_language
 from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
@@ -111,9 +112,11 @@ class SentenceEncoder(LoadedEncoder):
         """That of a text's language, or else of its role; None for a model without routes."""
         if not self.routes:
             return None
-        for name in (language, role):
-            if name in self.routes:
-                return name
+        part = None if language is None else same_language(language, self.routes)
+        if part is not None:
+            return part
+        if role in self.routes:
+            return role
         raise ValueError(self._without_part(language or role))
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hfxling.data.codes import check_languages
+from hfxling.data.codes import pair_of, same_language
 from hfxling.data.texts import as_list, check_texts
 from hfxling.sentences.neighbours import Vectors
 
@@ -60,15 +60,17 @@ class Encoder(ABC):
     def route(self, language: str | None, role: str | None = None) -> str | None:
         """The part that texts of a language and role go through; None where one part serves all.
 
-        Without a language it is the first one for queries and the second one for documents.
+        Without a language it is the first one for queries and the second one for documents. Other codes of a language
+        (lao of lo) mean its part.
         """
         if not self.languages:
             return None
         if language is None and role in ROLES:
             return self.languages[ROLES.index(role)]
-        if language not in self.languages:
+        part = None if language is None else same_language(language, self.languages)
+        if part is None:
             raise ValueError(self._without_part(language))
-        return language
+        return part
 
     def _without_part(self, name: str | None) -> str:
         """What is said where there is no part of that name."""
@@ -122,6 +124,8 @@ def languages_of(
 ) -> tuple[str | None, str | None]:
     """Source and target language: those that are given, or else the encoder's first two.
 
+    A given language has the code that the encoder calls it by: lo for lao.
+
     Args:
         encoder: may be None where languages are given.
         languages: codes of both, or None.
@@ -132,10 +136,7 @@ def languages_of(
         if needed and None in (source, target):
             raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
         return source, target
-    if languages is None or isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
-        raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
-    check_languages(*languages)
-    return languages[0], languages[1]
+    return pair_of(languages, encoder.languages if encoder is not None else ())
 
 
 def check_finite(vectors: Vectors, name: str) -> None:

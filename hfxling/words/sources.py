@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hfxling.data.codes import pair_of
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
 from hfxling.encoders.sparse import languages_beside, with_links
@@ -268,9 +269,7 @@ def _checked(languages: Sequence[str] | None, known: Sequence[str]) -> Pair:
         if len(known) < 2:
             raise ValueError("languages=None: without a model that knows them, give languages, such as zh vi.")
         languages = known[:2]
-    if isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
-        raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
-    return languages[0], languages[1]
+    return pair_of(languages, known)
 
 
 def _of_lexical(model: LexicalModel, name: str, languages: Sequence[str] | None) -> LinkSource:
