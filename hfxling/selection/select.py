@@ -17,7 +17,7 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoders.identity import model_name, modules_of
+from hfxling.encoders.identity import json_of, model_name, modules_of
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -499,6 +499,11 @@ def _is_transformer(model: Any, revision: str | None) -> bool:
     modules = modules_of(str(model), revision)
     if modules and not str(modules[0].get("type", "")).endswith(".Transformer"):
         return False
+    if json_of(str(model), "adapter_config.json", revision) and not json_of(str(model), "config.json", revision):
+        raise ValueError(
+            f"model={str(model)!r} holds a LoRA adapter alone: merge it into its encoder (merge_and_unload of peft), "
+            "save that with its tokenizer, and name its folder."
+        )
     from transformers import AutoConfig
 
     with one_line_where_missing(str(model), "model"):

@@ -183,6 +183,13 @@ def test_what_reads_layers_is_refused_of_static_embeddings(options, static_encod
     assert not (tmp_path / "out").exists()
 
 
+def test_an_adapter_without_its_encoder_is_refused(tmp_path):
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA"}', encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a LoRA adapter alone: merge it into its encoder"):
+        hfxling.select(*SIDES, languages=LANGUAGES, model=tmp_path / "adapter", output=tmp_path / "out")
+
+
 def test_an_encoder_with_routes_is_refused(static_encoder, tmp_path):
     parts = {"query": [SentenceTransformer(str(static_encoder))[0]], "document": [Normalize()]}
     SentenceTransformer(modules=[Router(parts, default_route="query")]).save(str(tmp_path / "routed"))
