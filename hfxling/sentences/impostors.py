@@ -97,34 +97,54 @@ def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: fl
         given: of `mutual_pairs`.
         precision: wanted.
     """
-    total = len(pairs.score)
-    counts = np.arange(1, total + 1)
-    likely = _at_least(total)
-    for _ in range(3):  # which pairs are likely hangs on the estimates, and these on which are
-        sides = [_Side(pairs.score, side.scores[:likely], side.size) for side in given]
-        fewer = np.mean([side.wrong for side in sides], axis=0)
-        wrong = fewer
-        if total - likely >= UNLIKELY:
-            others = [_Side(pairs.score, side.raised[likely:], side.size) for side in given]
-            wrong = np.maximum(fewer, np.mean([side.wrong for side in others], axis=0))
-        estimates = 1 - np.minimum(wrong, counts) / counts
-        likely = max(likely, _last(estimates, LIKELY))
-    kept = _last(estimates, precision)
+    estimated = _Estimated(pairs, given)
+    kept = _last(estimated.precision, precision)
     if not kept:
         return pairs.at(slice(0)), None
-    last = kept - 1
+    last, sides = kept - 1, estimated.sides
     above = np.mean([side.above[last] for side in sides])
     right = max(np.mean([side.right for side in sides]), 1.0)
+    wrong = estimated.wrong[last]
     estimate = Precision(
         float(pairs.score[last]),
-        float(estimates[last]),
-        max(0.0, 1 - _quantile(0.975, wrong[last] + 1, above) / kept),
-        1 - _quantile(0.025, fewer[last], above) / kept,
-        min(float((kept - wrong[last]) / right), 1.0),
+        float(estimated.precision[last]),
+        max(0.0, 1 - _quantile(0.975, wrong + 1, above) / kept),
+        1 - _quantile(0.025, estimated.fewer[last], above) / kept,
+        min(float((kept - wrong) / right), 1.0),
         float(sides[0].without / given[0].size),
-        likely,
+        estimated.likely,
     )
     return pairs.at(slice(kept)), estimate
+
+
+def best_precision(pairs: Mined, given: tuple[Impostors, Impostors]) -> float:
+    """The highest estimate that any threshold gives; 0 without pairs."""
+    return float(_Estimated(pairs, given).precision.max(initial=0))
+
+
+class _Estimated:
+    """What impostors say of P pairs.
+
+    Attributes:
+        sides: what they say of each side.
+        fewer: (P,) pairs down to each that are wrong, by the impostors of likely pairs.
+        wrong: (P,) the same, by those of unlikely pairs where these say that there are more.
+        precision: (P,) share of the pairs down to each that are right.
+        likely: pairs that are taken for likely ones.
+    """
+
+    def __init__(self, pairs: Mined, given: tuple[Impostors, Impostors]):
+        total = len(pairs.score)
+        counts = np.arange(1, total + 1)
+        self.likely = _at_least(total)
+        for _ in range(3):  # which pairs are likely hangs on the estimates, and these on which are
+            self.sides = [_Side(pairs.score, side.scores[: self.likely], side.size) for side in given]
+            self.fewer = self.wrong = np.mean([side.wrong for side in self.sides], axis=0)
+            if total - self.likely >= UNLIKELY:
+                others = [_Side(pairs.score, side.raised[self.likely :], side.size) for side in given]
+                self.wrong = np.maximum(self.fewer, np.mean([side.wrong for side in others], axis=0))
+            self.precision = 1 - np.minimum(self.wrong, counts) / counts
+            self.likely = max(self.likely, _last(self.precision, LIKELY))
 
 
 def _quantile(share: float, wrong: float, above: float) -> float:

@@ -32,7 +32,7 @@ from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Result, Tex
 
 from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
-from .impostors import Impostors, mutual_pairs, of_precision
+from .impostors import Impostors, best_precision, mutual_pairs, of_precision
 from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
 from .precision import Precision, check_wanted, choose_threshold, found_pairs, halves
 from .shards import clear, one_by_one, search
@@ -280,12 +280,9 @@ def mine(
         learnt_from = encoder.learnt_from()
         searched, hidden_pairs = _with_known(sides, known, pair, learnt_from, precision=precision, unpaired=unpaired)
     has_impostors = precision is not None and margin in (None, "distance") and selection == "mutual"
-    if precision is not None and hidden_pairs is None and (unpaired is not None or not has_impostors):
-        raise ValueError(
-            "--precision without known pairs, or with those that the model has learnt from, goes by what the texts "
-            "themselves say: leave out --unpaired, --margin and --selection, or give --known pairs that it has not "
-            "seen."
-        )
+    sizes = [len(side.texts) for side in searched]
+    if precision is not None:
+        _check_witnesses(sizes, k, has_known=hidden_pairs is not None, has_impostors=has_impostors, unpaired=unpaired)
     from hfxling.encoders.haystack import Haystack  # loads torch
 
     # Without a model `revision` is the lexical model's, as in `load_encoder`.
@@ -312,7 +309,6 @@ def mine(
         return plan_of(haystack, k)
 
     with parts_folder(None if encoder.is_in_memory else output) as parts:
-        sizes = [len(side.texts) for side in searched]
         if has_impostors:  # one neighbour more, in the place of a partner that is taken away
             neighbours = _neighbours(haystack, parts, k + 1, "distance", shard, engine)
             mined, estimate = _precise(haystack, neighbours, precision, hidden_pairs, sizes)
@@ -348,6 +344,23 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
     if threshold is not None and not math.isfinite(threshold):
         raise ValueError(f"threshold={threshold}: give a number.")
     check_top(top)
+
+
+def _check_witnesses(
+    sizes: Sequence[int], k: int, *, has_known: bool, has_impostors: bool, unpaired: float | None
+) -> None:
+    """Refuse what nothing could say the precision of."""
+    if not has_known and (unpaired is not None or not has_impostors):
+        raise ValueError(
+            "--precision without known pairs, or with those that the model has learnt from, goes by what the texts "
+            "themselves say: leave out --unpaired, --margin and --selection, or give --known pairs that it has not "
+            "seen."
+        )
+    if has_impostors and min(sizes) <= k:
+        raise ValueError(
+            f"--precision takes {k + 1} neighbours of each sentence (--k and one more), but one side has {min(sizes)} "
+            "sentences: cut so few by --threshold or --top."
+        )
 
 
 def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_links: bool) -> None:
@@ -469,7 +482,10 @@ def _precise(
         return pairs, estimate
     kept, estimate = of_precision(pairs, given, precision)
     if estimate is None:
-        raise ValueError(f"precision={precision}: no threshold gives it; ask for less.")
+        best = f"best estimate: {best_precision(pairs, given):.3f}"
+        raise ValueError(
+            f"precision={precision}: no threshold gives it ({best}, of {len(pairs.score)} pairs); ask for less."
+        )
     return kept, estimate
 
 

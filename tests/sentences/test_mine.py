@@ -244,7 +244,13 @@ def test_a_precision_without_known_pairs(heap, tmp_path, refusal):
     for name, side in zip("ab", sides):
         np.save(tmp_path / f"{name}.npy", side)
     by_chance = {"source_vectors": tmp_path / "a.npy", "target_vectors": tmp_path / "b.npy", "precision": 0.9}
-    assert "precision=0.9: no threshold gives it; ask for less" in refusal(lambda: mined(heap, tmp_path, **by_chance))
+    said = refusal(lambda: mined(heap, tmp_path, **by_chance))
+    assert re.search(
+        r"precision=0.9: no threshold gives it \(best estimate: 0\.\d+, of \d+ pairs\); ask for less", said
+    )
+    few = {"sides": (["今天下雨。"] * 3, ["Hôm nay trời mưa."] * 3), "precision": 0.9}
+    said = refusal(lambda: mined(heap, tmp_path, **few))
+    assert "--precision takes 5 neighbours of each sentence (--k and one more), but one side has 3 sentences" in said
 
 
 @pytest.mark.parametrize("found_by_others", [True, False])
