@@ -6,15 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from hfxling.encoders.identity import read_json
 from hfxling.files import files_of
 from hfxling.models import MODELS
-from hfxling.models.stock import StockModel
+from hfxling.models.stock import ROUTES, StockModel
 
 from .snippets import example
 
@@ -51,6 +52,8 @@ def door_faults(folder: Path, method: str) -> list[str]:
 
 def _faults_of(folder: Path, method: str) -> list[str]:
     cls = _CLASSES[method]
+    if _is_appended(folder, cls):
+        return _faults_of_stock(folder)
     config = cls.from_pretrained(folder).config
     if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
         return []
@@ -70,6 +73,29 @@ def _faults_of(folder: Path, method: str) -> list[str]:
     for door in _DOORS:
         faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
     return faults
+
+
+def _is_appended(folder: Path, cls: type) -> bool:
+    """Whether it is a head behind the modules of another model, which sentence-transformers alone reads."""
+    if not (folder / "modules.json").is_file() or not issubclass(cls, StockModel) or cls.any_encoder:
+        return False
+    config = read_json(folder / "config.json")
+    return cls.stock_key not in config and config.get("model_type") != cls.config_class.model_type
+
+
+def _faults_of_stock(folder: Path) -> list[str]:
+    """What is wrong with a folder that has one door."""
+    languages = [""]
+    routers = list(folder.rglob("router_config.json"))
+    for router in routers:
+        routes = read_json(router).get("structure", {})
+        languages = [route for route in routes if route not in ROUTES]
+    texts = {lang: [example(lang), example("en")] for lang in languages}
+    try:
+        vectors = _opened(folder, {"texts": texts, "has_routes": bool(routers)}, doors=_DOORS[:1])
+    except RuntimeError as error:
+        return [f"loading: {error}"]
+    return _compared(_DOORS[0], vectors, folder, is_stock=False)
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
@@ -92,7 +118,7 @@ def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock:
     return faults
 
 
-def _opened(folder: Path, job: dict) -> dict[str, dict]:
+def _opened(folder: Path, job: dict, doors: Sequence[str] = _DOORS) -> dict[str, dict]:
     """Vectors by door and language, from a process without network; RuntimeError with what it said."""
     package = str(Path(__file__).parents[2])
     with TemporaryDirectory(prefix="hfxling-") as scratch:
@@ -101,7 +127,7 @@ def _opened(folder: Path, job: dict) -> dict[str, dict]:
         (place / "jobs.json").write_text(json.dumps({"model": job}), encoding="utf-8")
         quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": scratch, "HFXLING": package}
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "HF_TOKEN")} | quiet
-        command = [sys.executable, "-P", str(_SCRIPT), *_DOORS]  # its folder holds modules of other names
+        command = [sys.executable, "-P", str(_SCRIPT), *doors]  # its folder holds modules of other names
         done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]

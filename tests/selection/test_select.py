@@ -33,6 +33,7 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.hub.checks import folder_contents
+from hfxling.hub.doors import door_faults
 from hfxling.hub.release import Release, renamed
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
@@ -160,6 +161,7 @@ def test_heads_are_on_what_comes_out_of_an_encoder_that_does_more_than_to_pool(t
     np.testing.assert_allclose(found, source @ target.T, atol=1e-4)
     card = (selection.folders["folder"] / "README.md").read_text(encoding="utf-8")
     assert "on the sentence vectors of a frozen" in card
+    assert door_faults(selection.folders["folder"], "siamese") == []
     assert "trust_remote_code" not in card
 
 
@@ -501,6 +503,7 @@ def test_static_embeddings_compete(choose, static_encoder, text, further, tmp_pa
     assert written.encode_query(SIDES[0][:2]).shape == (2, 16)
     verified = hfxling.verify(folder, device="cpu", cache_dir=tmp_path / "cache")
     assert (verified.faults, verified.equal) == ([], 4)
+    assert door_faults(folder, "siamese") == []
 
 
 def test_ranks_of_the_test_text_are_those_of_the_written_model(further, tmp_path):
