@@ -53,13 +53,16 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
     """What of a folder can become a graph: the model, or one a language by the language's code."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
-    if not config:
+    if not config and not (folder / "modules.json").is_file():
         raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
     kinds = {kind.stock_key: kind for kind in MODELS if issubclass(kind, StockModel)}
     keys = [key for key in kinds if key in config]
     if not keys:
         listed = ", ".join(kinds)
-        raise ValueError(f"{folder} is no encoder with a head ({listed}), so there is nothing to make a graph of.")
+        raise ValueError(
+            f"{folder} is no encoder with a head ({listed}), so there is nothing to make a graph of; a head behind all "
+            "modules of another model is none either."
+        )
     model = kinds[keys[0]].from_pretrained(folder).float().eval()
     if not getattr(model.config, "needs_language", False):
         return {"": model}
