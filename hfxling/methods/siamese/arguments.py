@@ -194,6 +194,8 @@ class SiameseArguments(HeadSettings, FrozenArguments):
 
     def single_layers(self) -> list[int | str | None]:
         """The layers that are read off the encoder."""
+        if self.layer == OWN:
+            raise ValueError(f"layer={OWN!r} is for hfxling fit alone; give a number, 'last', 'all' or 'auto'.")
         if self.layer_index == AUTO:
             return list(range(self.encoder_config().num_hidden_layers + 1))
         return list(self.layers or [self.layer_index])

@@ -110,3 +110,9 @@ def test_centred_inputs_of_every_layer_have_no_mean_and_weaker_strong_directions
         assert np.allclose(values, earlier / (earlier + 0.1 * earlier.mean()) ** (2 * power), rtol=1e-3)
     (found, _) = head_inputs(head, sides)
     assert np.allclose(np.linalg.norm(found.reshape(400, 2, HIDDEN), axis=2), 1, atol=1e-5)
+
+
+def test_an_encoders_own_vectors_are_for_the_contest_alone():
+    recipe = SiameseArguments(pairs=["zh-vi"], train_data=["sample"], base_model="org/base", layer="own")
+    with pytest.raises(ValueError, match="layer='own' is for hfxling fit alone"):
+        recipe.single_layers()
