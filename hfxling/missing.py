@@ -32,8 +32,10 @@ def one_line_where_missing(
         if _is_ours(error):
             raise
         if "trust_remote_code" in str(error):
-            why = "brings code of its own; look at it, and load the model with trust_remote_code=True if you trust it"
-            raise ValueError(f"{what}={str(name)!r} {why}.") from error
+            raise ValueError(
+                f"{what}={str(name)!r} brings code of its own; look at it, and give trust_remote_code=True if you "
+                "trust it, or, where that is no option, the model that SentenceTransformer loads with it."
+            ) from error
         problem = f"cannot be read as {kind} ({_cause(error)})"
         raise ValueError(f"{what}={str(name)!r} {problem}; fetch or publish it again, or name another.") from error
 

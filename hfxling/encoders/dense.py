@@ -141,6 +141,11 @@ class SentenceEncoder(LoadedEncoder):
         return WordStates(transformer.auto_model, self.model.tokenizer, layer=layer)(sentences)
 
     @property
+    def runs_code(self) -> bool:
+        """Whether some of its modules come from its own repository, as `trust_remote_code` allows."""
+        return any(type(module).__module__.startswith("transformers_modules.") for module in self.model.modules())
+
+    @property
     def dimension(self) -> int:
         """D, the width of a vector."""
         return self.model.get_embedding_dimension()

@@ -15,7 +15,6 @@ from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.texts import Texts, check_texts
 from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
 from hfxling.encoders.loading import load_encoder
-from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
@@ -300,14 +299,14 @@ def models_of(
     cache_dir: str | Path = "outputs/features",
     device: str | None = None,
 ) -> tuple[LexicalModel | None, Selection | None]:
-    """Links of pairs or, on a plain encoder, what `hfxling fit --choose fused` makes of them; the other is None."""
+    """Links of pairs or, on an encoder, what `hfxling fit --choose fused` makes of them; the other is None."""
     from hfxling.fit import fit_lexical
     from hfxling.selection.select import select
 
-    pooling = None if encoder is None else pooling_of(encoder, revision)
-    if pooling is None:
+    if encoder is None or not can_have_head(encoder):
         if encoder is not None:
-            logger.info("%s is no plain encoder in a folder or on the Hub: no head is learnt on it", encoder.label)
+            why = "it is in memory, has parts for languages, or brings code"
+            logger.info("no head is learnt on %s: %s", encoder.label, why)
         return fit_lexical(*learnt, languages, seed=seed, progress=False), None
     fused = select(
         *learnt,
@@ -315,7 +314,6 @@ def models_of(
         model=encoder.name,
         revision=revision,
         prompt=encoder.prompt,
-        pooling=pooling,
         only=["fused"],
         choose="fused",
         output=None,
@@ -326,14 +324,13 @@ def models_of(
     return None, fused
 
 
-def pooling_of(encoder: Encoder, revision: str | None = None) -> str | None:
-    """How an encoder makes one vector of its words' vectors, where that is all that it does to them; else None."""
+def can_have_head(encoder: Encoder) -> bool:
+    """Whether `hfxling fit` learns a head on it: an encoder by name, without parts for languages or code."""
     from hfxling.encoders.dense import SentenceEncoder  # loads torch
 
     if encoder.is_in_memory or not isinstance(encoder, SentenceEncoder):
-        return None
-    pooled = pooled_by(encoder.name, revision)
-    return None if pooled.further else pooled.mode
+        return False
+    return not encoder.routes and not encoder.runs_code
 
 
 def rounds_table(rounds: Sequence[Round]) -> str:
