@@ -494,8 +494,12 @@ def _is_transformer(model: Any, revision: str | None) -> bool:
 
     Others, such as static embeddings, have sentence vectors alone.
     """
+    from hfxling.encoders.sparse import is_sparse
+
     if model is None:
         return False
+    if is_sparse(model, revision):
+        raise ValueError(f"model={str(model)!r} has sparse vectors; give an encoder with dense ones.")
     modules = modules_of(str(model), revision)
     if modules and not str(modules[0].get("type", "")).endswith(".Transformer"):
         return False

@@ -185,6 +185,12 @@ def test_what_reads_layers_is_refused_of_static_embeddings(options, static_encod
     assert not (tmp_path / "out").exists()
 
 
+def test_an_encoder_with_sparse_vectors_is_refused(tmp_path):
+    (tmp_path / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}', encoding="utf-8")
+    with pytest.raises(ValueError, match="has sparse vectors; give an encoder with dense ones"):
+        hfxling.select(*SIDES, languages=LANGUAGES, model=tmp_path, output=tmp_path / "out")
+
+
 def test_an_adapter_without_its_encoder_is_refused(tmp_path):
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA"}', encoding="utf-8")
