@@ -27,7 +27,7 @@ from hfxling.data.licences import check_licence
 from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
-from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder, runs_code
 from hfxling.encoders.frozen import token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
@@ -35,7 +35,7 @@ from hfxling.hub.card import CardInfo
 from hfxling.hub.folder import publish
 from hfxling.hub.in_memory import CardInMemory
 from hfxling.hub.index import TAGS, is_hub_id, told_apart, widget_example
-from hfxling.hub.snippets import LANGCHAIN, Client, own_examples, standard_snippets, without_own_code
+from hfxling.hub.snippets import LANGCHAIN, Client, own_examples, stock_snippet
 from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
@@ -437,23 +437,24 @@ def _with_head(
     """The model with the head and what its card says; `card` are the fields of `CardInfo` that are the method's own."""
     named = [code for code in corpus.languages if code not in _UNNAMED]
     has_routes = any(step[0] == "Router" for step in head.stock_steps())
-    data = _card_in_memory(card, configuration, corpus, tasks=named if has_routes else [])
+    tasks = named if has_routes else []
+    data = _card_in_memory(card, configuration, corpus, tasks=tasks, has_code=runs_code(base))
     return append_head(base, head, named, prompt, data)
 
 
 def _card_in_memory(
-    card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus, tasks: Sequence[str]
+    card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus, *, tasks: Sequence[str], has_code: bool
 ) -> CardInMemory:
     """What `save_pretrained` and `push_to_hub` write into the card; the licence is the user's to say.
 
-    `tasks` are what `encode` wants to be told of a text.
+    `tasks` are what `encode` wants to be told of a text, `has_code` says whether the model brings code of its own.
     """
     info = CardInfo(
         **card,
         licence="other",
         train_data=corpus.card_entries(None),
-        loading=without_own_code(standard_snippets(corpus.languages, examples=card["examples"])),
-        clients={LANGCHAIN: Client(languages=tasks)},
+        loading=stock_snippet(corpus.languages, flag=has_code, examples=card["examples"]),
+        clients={LANGCHAIN: Client(needs_code=has_code, languages=tasks)},
         configuration=configuration,
     )
     data = CardInMemory(

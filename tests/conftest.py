@@ -1,7 +1,9 @@
 """Offline by default, one thread, tiny models built in code."""
 
 import gc
+import json
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -22,6 +24,15 @@ from warm_python import WarmPython
 torch.set_num_threads(1)
 gc.set_threshold(100_000)  # what tests import stays, and need not be looked at again and again
 ROOT = Path(__file__).resolve().parents[1]
+# Of an encoder that transformers lacks.
+OWN_CODE = """from transformers import BertConfig, BertModel
+
+class OwnConfig(BertConfig):
+    model_type = "own"
+
+class OwnModel(BertModel):
+    config_class = OwnConfig
+"""
 
 
 @pytest.fixture(scope="session")
@@ -97,6 +108,18 @@ def tiny_sentence_transformer(tiny_bert, tmp_path_factory) -> Path:
     transformer = Transformer(str(tiny_bert))
     folder = tmp_path_factory.mktemp("tiny_sentence_transformer")
     SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())]).save(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def encoder_with_code(tiny_sentence_transformer, tmp_path_factory) -> Path:
+    """The same with an encoder that transformers lacks: its code lies in the folder."""
+    folder = tmp_path_factory.mktemp("with_code") / "encoder"
+    shutil.copytree(tiny_sentence_transformer, folder)
+    (folder / "own.py").write_text(OWN_CODE, encoding="utf-8")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
 
 

@@ -88,6 +88,11 @@ def _check_table(module: StaticEmbedding, name: str) -> None:
         raise ValueError(f"model={name!r} is damaged: its vectors hold NaN or infinite numbers; fetch it again.")
 
 
+def runs_code(model: SentenceTransformer) -> bool:
+    """Whether some of a loaded model's modules come from its own repository, as `trust_remote_code` allows."""
+    return any(type(module).__module__.startswith("transformers_modules.") for module in model.modules())
+
+
 class SentenceEncoder(LoadedEncoder):
     """A SentenceTransformer as an `Encoder`; arguments as for `LoadedEncoder`.
 
@@ -139,11 +144,6 @@ class SentenceEncoder(LoadedEncoder):
         if not hasattr(transformer, "auto_model"):
             raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")
         return WordStates(transformer.auto_model, self.model.tokenizer, layer=layer)(sentences)
-
-    @property
-    def runs_code(self) -> bool:
-        """Whether some of its modules come from its own repository, as `trust_remote_code` allows."""
-        return any(type(module).__module__.startswith("transformers_modules.") for module in self.model.modules())
 
     @property
     def dimension(self) -> int:

@@ -116,6 +116,19 @@ def modules_of(name: str, revision: str | None = None) -> list[dict]:
     return modules if all(isinstance(module, dict) for module in modules) else []
 
 
+def needs_code(name: str, revision: str | None = None) -> bool:
+    """Whether `trust_remote_code` alone loads a sentence-transformers model: it brings a module or an encoder."""
+    types = [str(module.get("type", "")) for module in modules_of(name, revision)]
+    if any(not kind.startswith("sentence_transformers.") for kind in types):
+        return True
+    if types and not types[0].endswith(".Transformer"):
+        return False
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES  # slow to load
+
+    config = json_of(name, "config.json", revision)
+    return "AutoConfig" in config.get("auto_map", {}) and config.get("model_type") not in CONFIG_MAPPING_NAMES
+
+
 def content_hash_of(files: Iterable[Path], root: Path) -> str:
     """16 hex digits of SHA-256 that change with any file's content or its place below `root`."""
     digest = hashlib.sha256()

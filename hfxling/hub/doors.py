@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from hfxling.encoders.identity import read_json
+from hfxling.encoders.identity import needs_code, read_json
 from hfxling.files import files_of
 from hfxling.models import MODELS
 from hfxling.models.stock import ROUTES, StockModel
@@ -85,6 +85,7 @@ def _is_appended(folder: Path, cls: type) -> bool:
 
 def _faults_of_stock(folder: Path) -> list[str]:
     """What is wrong with a folder that has one door."""
+    door = _DOORS[1] if needs_code(str(folder)) else _DOORS[0]
     languages = [""]
     routers = list(folder.rglob("router_config.json"))
     for router in routers:
@@ -92,10 +93,10 @@ def _faults_of_stock(folder: Path) -> list[str]:
         languages = [route for route in routes if route not in ROUTES]
     texts = {lang: [example(lang), example("en")] for lang in languages}
     try:
-        vectors = _opened(folder, {"texts": texts, "has_routes": bool(routers)}, doors=_DOORS[:1])
+        vectors = _opened(folder, {"texts": texts, "has_routes": bool(routers)}, doors=[door])
     except RuntimeError as error:
         return [f"loading: {error}"]
-    return _compared(_DOORS[0], vectors, folder, is_stock=False)
+    return _compared(door, vectors, folder, is_stock=False)
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:

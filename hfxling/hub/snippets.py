@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hfxling.data.codes import base_code
-from hfxling.encoders.identity import modules_of, read_json
+from hfxling.encoders.identity import modules_of, needs_code, read_json
 from hfxling.models.stock import ROUTES
 
 from .served import server_fault, variant_id
@@ -93,15 +93,12 @@ def _is_plain(text: str) -> bool:
     return 4 <= len(text) <= 60 and _UNPLAIN.search(text) is None
 
 
-def standard_snippets(
-    languages: Sequence[str], arguments: str = "", *, flag: bool = False, examples: Examples | None = None
-) -> dict[str, str]:
-    """How a sentence encoder is loaded, by title, with {repo} for the repository.
+def stock_snippet(languages: Sequence[str], *, flag: bool = False, examples: Examples | None = None) -> dict[str, str]:
+    """How sentence-transformers loads a sentence encoder, by title, with {repo} for the repository.
 
     Args:
         languages: of queries and documents.
-        arguments: further arguments of the method's own model, such as `, language="zh"`.
-        flag: the folder has a module of its own, which sentence-transformers loads with `trust_remote_code=True` only.
+        flag: the folder has code of its own, which sentence-transformers loads with `trust_remote_code=True` only.
         examples: the model's own, where it has any.
     """
     source, target = both_sides(languages)
@@ -114,21 +111,28 @@ def standard_snippets(
 model = SentenceTransformer("{{repo}}"{trust})
 source = model.encode_query({queries})  # {source}
 target = model.encode_document({documents})  # {target}
-print(model.similarity(source, target))""",
+print(model.similarity(source, target))"""
+    }
+
+
+def standard_snippets(
+    languages: Sequence[str], arguments: str = "", *, flag: bool = False, examples: Examples | None = None
+) -> dict[str, str]:
+    """The same, and how transformers loads the method's own model.
+
+    `arguments` are further ones of that model, such as `, language="zh"`; others as of `stock_snippet`.
+    """
+    source, _ = both_sides(languages)
+    return stock_snippet(languages, flag=flag, examples=examples) | {
         "With transformers, as the method's own model": f"""import torch
 from transformers import AutoModel, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{{repo}}", trust_remote_code=True)
 model = AutoModel.from_pretrained("{{repo}}", trust_remote_code=True).eval()
-batch = tokenizer({queries}, padding=True, truncation=True, return_tensors="pt")
+batch = tokenizer({_listed(example(source, examples))}, padding=True, truncation=True, return_tensors="pt")
 with torch.no_grad():
     embeddings = model(**batch{arguments}).sentence_embedding""",
     }
-
-
-def without_own_code(snippets: dict[str, str]) -> dict[str, str]:
-    """Those of a folder that has no code of ours."""
-    return {title: snippet for title, snippet in snippets.items() if "trust_remote_code" not in snippet}
 
 
 def part_snippets(
@@ -195,15 +199,15 @@ def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
     modules = modules_of(str(folder))
     if not modules or is_sparse_encoder(folder):
         return {}
-    needs_code = any(module["type"].endswith(".NormalizeParts") for module in modules)
+    runs_code = needs_code(str(folder))
     routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
         routes |= dict.fromkeys(read_json(path)["structure"])
     languages = [route for route in routes if route not in ROUTES]
     server = server_fault(folder, repo_id)
-    if needs_code:
+    if runs_code:
         server = "it has a module of its own, which needs trust_remote_code=True"
-    clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=needs_code, languages=languages)}
+    clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=runs_code, languages=languages)}
     if width_of(folder) is not None:  # else there is nothing that could be an ONNX graph
         clients[FASTEMBED] = _fastembed_client(folder, repo_id)
     return clients

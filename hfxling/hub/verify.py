@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hfxling.data.pairs import IN_MEMORY
 from hfxling.encoders.identity import fetch_folder
@@ -97,6 +97,7 @@ def verify(
     tolerance: float = 2e-6,
     cache_dir: CacheFolder = "outputs/features",
     device: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Verified:
     """Whether a folder or repository is what its card says.
 
@@ -116,6 +117,7 @@ def verify(
         tolerance: difference of a figure that counts as none; another processor may round otherwise.
         cache_dir: folder that frozen vectors are kept in.
         device: cpu, or by default a GPU when there is one.
+        trust_remote_code: run code of the folder, and of the encoder that it was made from, that hfxling did not write.
 
     Returns:
         Every fault, and how much was measured again.
@@ -142,7 +144,9 @@ def verify(
     if verified.part_of or not (rows or settings.get("train_data")):
         return verified
     try:
-        compared, faults_of_text = _measured(record, folder, Path(root), Path(cache_dir), device, tolerance)
+        options = {"root": Path(root), "cache_dir": Path(cache_dir), "device": device}
+        options |= {"trust_remote_code": trust_remote_code}
+        compared, faults_of_text = _measured(record, folder, tolerance, **options)
     except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError) as error:  # anybody may have written it
         reason = " ".join(str(error).split())
         verified.faults.append(f"figures: cannot be measured again ({reason})")
@@ -170,10 +174,11 @@ def _base_faults(settings: Mapping, recorded: str | None) -> list[str]:
     return [f"base_model: the weights of {base} are not those that the model was made from"]
 
 
-def _measured(
-    record: Mapping, folder: Path, root: Path, cache_dir: Path, device: str | None, tolerance: float
-) -> tuple[Agreement, list[str]]:
-    """Recorded rows against those that are measured now, and what of the training text is not what the card says."""
+def _measured(record: Mapping, folder: Path, tolerance: float, **options: Any) -> tuple[Agreement, list[str]]:
+    """Recorded rows against those that are measured now, and what of the training text is not what the card says.
+
+    Options are those of `measured_again`.
+    """
     from hfxling.hub.adapter import merged_folder  # loads torch
     from hfxling.hub.agreement import compare_rows, text_faults
     from hfxling.methods.tested import measured_again  # loads a method, too
@@ -184,7 +189,7 @@ def _measured(
         raise ValueError("the text was in memory and is in no file: fit from files what others shall verify")
     with TemporaryDirectory(prefix="hfxling-") as scratch:
         whole = merged_folder(folder, Path(scratch))
-        found, corpus = measured_again(record, whole, root=root, cache_dir=cache_dir, device=device)
+        found, corpus = measured_again(record, whole, **options)
     entries = corpus.card_entries(settings.get("data_licence"))
     compared = compare_rows(read_results(folder / RECORD), found, tolerance)
     return compared, text_faults(record["card"]["train_data"], entries)

@@ -27,6 +27,7 @@ from hfxling.hub.checks import code_faults, folder_contents
 from . import method
 
 ENTRY = "test"  # of results.json, which says what was tested on which text
+ENCODER_FACTS = ("model", "revision", "prompt")  # what it says of the encoder as it came
 FUSED = ("fused", "finetuned_fused")
 Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, from source to target and back
 
@@ -37,7 +38,7 @@ class HeldOutTest:
 
     Attributes:
         kind: of the model, as it is called in the table of `hfxling fit`.
-        encoder: the model as it came, as `load_encoder` takes it: model, revision, prompt; {} where there is none.
+        encoder: the model as it came, as `load_encoder` takes it; {} where there is none.
         pairs: the text.
         languages: of source and target.
         device: of the encoder and the model.
@@ -62,9 +63,10 @@ class HeldOutTest:
         if self.kind == "sparse":
             systems[self.kind] = load_encoder(lexical=folder)
         else:
-            # The folder may be a stranger's that is verified: its code runs only where it is this package's own.
-            is_ours = not code_faults(folder_contents(folder))
-            options = {"device": self.device, "trust_remote_code": is_ours}
+            # The folder may be a stranger's that is verified: its code runs only where it is this package's own, or the
+            # encoder's that was trusted.
+            is_trusted = self.encoder.get("trust_remote_code") or not code_faults(folder_contents(folder))
+            options = {"device": self.device, "trust_remote_code": is_trusted}
             systems[self.kind] = load_encoder(folder, lexical if self.kind in FUSED else None, **options)
         return {name: self._rank(encoder) for name, encoder in systems.items()}
 
@@ -95,7 +97,11 @@ class HeldOutTest:
 
     def entry(self, source: str | None) -> dict[str, Any]:
         """What results.json keeps, by which the test can be done again; `source` is where the text was read."""
-        encoder = {name: value if value is None else str(value) for name, value in self.encoder.items()}
+        encoder = {}
+        for name in ENCODER_FACTS:
+            if name in self.encoder:
+                value = self.encoder[name]
+                encoder[name] = value if value is None else str(value)
         return {"source": source, "kind": self.kind, "encoder": encoder}
 
 
@@ -109,7 +115,15 @@ def leave_out(corpus: Corpus, test: Pairs) -> int:
     return pair.leaks
 
 
-def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, device: str | None) -> list[EvalResult]:
+def tested_again(
+    record: Mapping,
+    folder: Path,
+    corpus: Corpus,
+    *,
+    seed: int,
+    device: str | None,
+    trust_remote_code: bool,
+) -> list[EvalResult]:
     """The rows of the test in a record, measured on a folder; [] where there was none of it, or a model is not at hand.
 
     Takes the training pairs out of the corpus that the test text contains.
@@ -123,9 +137,11 @@ def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, de
     if entry["kind"] is None:  # the links beside a model, which were tested with it and not alone
         return []
     encoder = {}
-    for name in ("model", "revision", "prompt"):  # and no other option of `load_encoder`: anybody may have written it
+    for name in ENCODER_FACTS:  # and no other option of `load_encoder`: anybody may have written it
         if name in entry["encoder"]:
             encoder[name] = entry["encoder"][name]
+    if encoder:
+        encoder["trust_remote_code"] = trust_remote_code
     test = HeldOutTest(entry["kind"], encoder, pairs, languages, device)
     lexical = folder.parent / "lexical" / "model"  # where `hfxling fit` writes it
     if not lexical.is_dir():
@@ -138,11 +154,18 @@ def tested_again(record: Mapping, folder: Path, corpus: Corpus, *, seed: int, de
 
 
 def measured_again(
-    record: Mapping, folder: Path, *, root: Path, cache_dir: Path, device: str | None = None
+    record: Mapping,
+    folder: Path,
+    *,
+    root: Path,
+    cache_dir: Path,
+    device: str | None = None,
+    trust_remote_code: bool = False,
 ) -> tuple[list[EvalResult], Corpus]:
     """The rows that the method and the test of `hfxling fit` give for the folder, and the text that was read.
 
-    The relative paths of text in `record`, the content of the folder's results.json, begin at `root`.
+    The relative paths of text in `record`, the content of the folder's results.json, begin at `root`. Code that
+    is not this package's own, the folder's or its encoder's, runs with `trust_remote_code` alone.
 
     Raises:
         ValueError: a method, or settings, that this hfxling does not know; text that is malformed or of none of the
@@ -160,4 +183,5 @@ def measured_again(
         recipe = package.Arguments(**options)
         run, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
         results = run.all_results()
-        return results + tested_again(record, folder, corpus, seed=training["seed"], device=device), corpus
+        options = {"seed": training["seed"], "device": device, "trust_remote_code": trust_remote_code}
+        return results + tested_again(record, folder, corpus, **options), corpus

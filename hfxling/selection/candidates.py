@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModel, TrainingArguments
 from hfxling.arguments import narrowed
 from hfxling.data.corpus import Corpus
 from hfxling.data.parallel import sides_of
-from hfxling.encoders.dense import SentenceEncoder
+from hfxling.encoders.dense import SentenceEncoder, runs_code
 from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows, stored
 from hfxling.encoders.identity import identity
 from hfxling.encoders.sparse import LexicalEncoder
@@ -136,9 +136,9 @@ class TrainingText:
 class Encoder:
     """The frozen encoder as it came: what everything else has to beat."""
 
-    def __init__(self, sides: Sequence[np.ndarray], megabytes: float):
+    def __init__(self, sides: Sequence[np.ndarray], megabytes: float, *, needs_remote_code: bool = False):
         """`sides` are its vectors of the source and of the target."""
-        self.candidate = Candidate("encoder", megabytes=megabytes)
+        self.candidate = Candidate("encoder", needs_remote_code=needs_remote_code, megabytes=megabytes)
         self.sides = sides
 
     def compete(self, fold: int, held: np.ndarray) -> None:
@@ -165,6 +165,8 @@ class Head:
         sides: Sequence[np.ndarray],
         run: Run,
         megabytes: float,
+        *,
+        needs_remote_code: bool,
     ):
         """`sides` are the vectors that it maps, `run` says what was fitted on all of them."""
         self.recipe, self.training_args, self.prepared = recipe, training_args, prepared
@@ -174,7 +176,7 @@ class Head:
         self.candidate = Candidate(
             name,
             needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
-            needs_remote_code=recipe.layers is not None,
+            needs_remote_code=needs_remote_code,
             megabytes=megabytes,
         )
 
@@ -615,6 +617,7 @@ def _heads_on_own_vectors(
 ) -> tuple[Encoder, dict[str, Head]]:
     """An encoder's sentence vectors of all pairs, whatever modules make them, and the heads on them."""
     sides, megabytes = [encoder.encode(text.texts(side)) for side in (0, 1)], _megabytes(encoder.model)
+    has_code = runs_code(encoder.model)
     own = replace(single, layer=OWN, pooling="mean")
     recipes = {}
     if wanted("centred") or (fuses_centred and wanted("fused")):
@@ -624,8 +627,8 @@ def _heads_on_own_vectors(
     heads = {}
     for name, recipe in recipes.items():
         run = _run_on_own_vectors(recipe, training_args, text, encoder, sides)
-        heads[name] = Head(name, recipe, training_args, text, sides, run, megabytes)
-    return Encoder(sides, megabytes), heads
+        heads[name] = Head(name, recipe, training_args, text, sides, run, megabytes, needs_remote_code=has_code)
+    return Encoder(sides, megabytes, needs_remote_code=has_code), heads
 
 
 def _run_on_own_vectors(
@@ -646,7 +649,10 @@ def _run_on_own_vectors(
         model = append_head(encoder.model, head, text.languages, prompt)
         model.save_pretrained(str(folder), create_model_card=False)
 
-    return Run([], {"fit": recipe.fit, "pairs": len(text)} | reached | cost, write)
+    facts = {"fit": recipe.fit, "pairs": len(text)}
+    if runs_code(encoder.model):
+        facts["runs_code"] = True
+    return Run([], facts | reached | cost, write)
 
 
 def _heads_on_layers(
@@ -680,7 +686,8 @@ def _heads_on_layers(
     for name, recipe in recipes.items():
         sides = vectors.of(recipe.layer_index, recipe.pooling).train
         run = siamese.run(recipe, training_args, vectors)
-        heads[name] = Head(name, recipe, training_args, vectors, sides, run, megabytes)
+        has_module = recipe.layers is not None  # one of this package, which sentence-transformers lacks
+        heads[name] = Head(name, recipe, training_args, vectors, sides, run, megabytes, needs_remote_code=has_module)
     sides = [np.asarray(side) for side in vectors.of(None, single.pooling).train]
     return Encoder(sides, megabytes), heads
 

@@ -17,7 +17,7 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoders.identity import json_of, model_name, modules_of
+from hfxling.encoders.identity import json_of, model_name, modules_of, needs_code
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -286,6 +286,7 @@ def select(
     seed: int = 42,
     device: str | None = None,
     cache_dir: CacheFolder = "outputs/features",
+    trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Selection:
     """The best model for your sentence pairs.
@@ -305,7 +306,8 @@ def select(
         target: the translations, line by line; leave it out where source has both sides.
         languages: codes of both languages, source first.
         model: frozen encoder that competes, folder or Hub id of what sentence-transformers or transformers loads,
-            static embeddings among them; none without it.
+            static embeddings among them; none without it. Of one that brings code of its own, as of static embeddings,
+            only the sentence vectors count.
         revision: branch, tag or commit of the model on the Hub.
         pooling: of the encoder, mean, cls or last; by default its own.
         prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
@@ -324,6 +326,7 @@ def select(
         seed: of folds and fits.
         device: of the encoder, such as cpu or cuda; by default a GPU when there is one.
         cache_dir: folder of the encoder's vectors, and of what is fitted until all is: a run that was stopped goes on.
+        trust_remote_code: run the code of the model's repository.
         progress: show how far it is.
 
     Returns:
@@ -356,10 +359,12 @@ def select(
     given |= {"links_with_model": links_with_model, "one_map": one_map}
     given |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
     given |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
+    given |= {"trust_remote_code": trust_remote_code}
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, given)
     if model is not None and not is_transformer:
         _check_vectors_suffice(model, (choose, *only), pooling=pooling, links_with_model=links_with_model)
-    pooling, whole = _pooling_of(model, revision, pooling, prompt=prompt, device=device)
+    options = {"prompt": prompt, "device": device, "trust_remote_code": trust_remote_code}
+    pooling, whole = _pooling_of(model, revision, pooling, has_layers=is_transformer, **options)
 
     named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
     named["data_licence"] = licence
@@ -405,7 +410,8 @@ def select(
     best = most_precise(able)
     winner = simplest_of(able, best) if choose is None else next(each for each in able if each.name == choose)
     called = "links" if model is None else model_name(str(model))
-    encoder = {} if model is None else {"model": model, "revision": revision, "prompt": prompt}
+    came = {"model": model, "revision": revision, "prompt": prompt, "trust_remote_code": trust_remote_code}
+    encoder = {} if model is None else came
     fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder, device)
     is_chosen = choose is not None
     selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
@@ -492,7 +498,7 @@ def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: b
 def _is_transformer(model: Any, revision: str | None) -> bool:
     """Whether the model starts with a transformer; one that cannot be had is refused before anything is read.
 
-    Others, such as static embeddings, have sentence vectors alone.
+    Of others, such as static embeddings, and of what brings code of its own the sentence vectors alone are read.
     """
     from hfxling.encoders.sparse import is_sparse
 
@@ -502,6 +508,8 @@ def _is_transformer(model: Any, revision: str | None) -> bool:
         raise ValueError(f"model={str(model)!r} has sparse vectors; give an encoder with dense ones.")
     modules = modules_of(str(model), revision)
     if modules and not str(modules[0].get("type", "")).endswith(".Transformer"):
+        return False
+    if needs_code(str(model), revision):
         return False
     if json_of(str(model), "adapter_config.json", revision) and not json_of(str(model), "config.json", revision):
         raise ValueError(
@@ -523,11 +531,14 @@ def _check_vectors_suffice(
     wanted |= {"pooling": pooling is not None, "links_with_model": bool(links_with_model)}
     for name, is_wanted in wanted.items():
         if is_wanted:
-            raise ValueError(f"{name}: {str(model)!r} is no transformer, whose layers that needs; leave it out.")
+            raise ValueError(
+                f"{name}: of {str(model)!r}, which is no transformer or brings code of its own, only sentence vectors "
+                "are read; leave it out."
+            )
 
 
 def _pooling_of(
-    model: Any, revision: str | None, given: str | None, **options: str | None
+    model: Any, revision: str | None, given: str | None, *, has_layers: bool, **options: str | bool | None
 ) -> tuple[str, SentenceEncoder | None]:
     """How the encoder's tokens are pooled, and the encoder itself where it does more than that."""
     from hfxling.encoders.dense import SentenceEncoder
@@ -536,7 +547,7 @@ def _pooling_of(
     if model is None or given is not None:
         return given or "mean", None
     pooled = pooled_by(str(model), revision)
-    if not pooled.further:
+    if has_layers and not pooled.further:
         return pooled.mode, None
     whole = SentenceEncoder(str(model), revision, **options)
     check_has_no_routes(whole.model)

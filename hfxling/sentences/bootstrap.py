@@ -300,13 +300,13 @@ def models_of(
     device: str | None = None,
 ) -> tuple[LexicalModel | None, Selection | None]:
     """Links of pairs or, on an encoder, what `hfxling fit --choose fused` makes of them; the other is None."""
+    from hfxling.encoders.dense import runs_code  # loads torch
     from hfxling.fit import fit_lexical
     from hfxling.selection.select import select
 
     if encoder is None or not can_have_head(encoder):
         if encoder is not None:
-            why = "it is in memory, has parts for languages, or brings code"
-            logger.info("no head is learnt on %s: %s", encoder.label, why)
+            logger.info("no head is learnt on %s: it is in memory, or has parts for languages", encoder.label)
         return fit_lexical(*learnt, languages, seed=seed, progress=False), None
     fused = select(
         *learnt,
@@ -320,17 +320,16 @@ def models_of(
         seed=seed,
         device=device,
         cache_dir=cache_dir,
+        trust_remote_code=runs_code(encoder.model),  # which it did with leave
     )
     return None, fused
 
 
 def can_have_head(encoder: Encoder) -> bool:
-    """Whether `hfxling fit` learns a head on it: an encoder by name, without parts for languages or code."""
+    """Whether `hfxling fit` learns a head on it: an encoder by name, without parts for languages or roles."""
     from hfxling.encoders.dense import SentenceEncoder  # loads torch
 
-    if encoder.is_in_memory or not isinstance(encoder, SentenceEncoder):
-        return False
-    return not encoder.routes and not encoder.runs_code
+    return isinstance(encoder, SentenceEncoder) and not encoder.is_in_memory and not encoder.routes
 
 
 def rounds_table(rounds: Sequence[Round]) -> str:

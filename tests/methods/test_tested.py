@@ -26,7 +26,7 @@ def source(tmp_path):
 
 def test_links_that_were_tested_with_another_model_lose_the_pairs_of_the_test_text(corpus, source, tmp_path):
     record = {"card": {}, "test": {"source": source, "kind": None, "encoder": {}}}
-    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu") == []
+    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu", trust_remote_code=False) == []
     assert (corpus.pairs[0].leaks, len(corpus.pairs[0].train)) == (2, 10)
 
 
@@ -40,12 +40,14 @@ def test_a_record_cannot_say_how_its_encoder_is_loaded(corpus, source, tmp_path,
     monkeypatch.setattr(tested, "load_encoder", load)
     encoder = {"model": "org/any", "revision": None, "prompt": None, "trust_remote_code": True}
     record = {"card": {}, "test": {"source": source, "kind": "head", "encoder": encoder}}
-    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu") == []
-    assert given == [{"model": "org/any", "revision": None, "prompt": None, "device": "cpu"}]
+    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu", trust_remote_code=False) == []
+    assert given == [
+        {"model": "org/any", "revision": None, "prompt": None, "trust_remote_code": False, "device": "cpu"}
+    ]
 
 
 def test_without_a_test_nothing_is_measured(corpus, tmp_path):
-    assert tested.tested_again({}, tmp_path, corpus, seed=42, device="cpu") == []
+    assert tested.tested_again({}, tmp_path, corpus, seed=42, device="cpu", trust_remote_code=False) == []
     record = {"test": {"source": None, "kind": "static", "encoder": {}}}
-    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu") == []
+    assert tested.tested_again(record, tmp_path, corpus, seed=42, device="cpu", trust_remote_code=False) == []
     assert len(corpus.pairs[0].train) == 12

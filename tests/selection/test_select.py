@@ -175,12 +175,37 @@ def static_encoder(tiny_bert, tmp_path_factory) -> Path:
     return folder
 
 
+def test_an_encoder_with_code_of_its_own_competes_by_its_vectors(encoder_with_code, tmp_path, refusal):
+    """What is written has the code, too, and opens with leave alone; its test is done again the same way."""
+    texts = {"languages": LANGUAGES, "model": encoder_with_code, "cache_dir": tmp_path / "cache"}
+    assert "brings code of its own; look at it" in refusal(lambda: hfxling.select(*SIDES, **texts, output=None))
+    for side, lang in zip(SIDES, LANGUAGES):
+        (tmp_path / f"text.{lang}").write_text("".join(f"{text}\n" for text in side), encoding="utf-8")
+    files = [str(tmp_path / f"text.{lang}") for lang in LANGUAGES]
+    train, test = ([f"{file}@{lines}" for file in files] for lines in ("1-30", "31-40"))
+    options = {"test": test, "output": tmp_path, "choose": "fused", "trust_remote_code": True}
+    selection = hfxling.select(*train, **texts, **options)
+    names = [each.name for each in selection.candidates]
+    assert names == ["encoder", "centred", "head", "static", "sparse", "fused"]
+    assert selection.candidate("centred").needs == "trust_remote_code"
+    assert selection.use.endswith("--trust_remote_code true")
+    folder = selection.folders["folder"]
+    assert door_faults(folder, "siamese") == []
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert ", trust_remote_code=True)" in card
+    assert "its code is in this repository" in card
+    assert "--trust_remote_code" in card
+    assert "brings code of its own" in hfxling.verify(folder, cache_dir=tmp_path / "cache").table()
+    again = hfxling.verify(folder, cache_dir=tmp_path / "cache", trust_remote_code=True)
+    assert (again.equal, again.faults) == (4, [])
+
+
 @pytest.mark.parametrize(
     "options",
     [{"only": ["layers"]}, {"choose": "finetuned"}, {"pooling": "cls"}, {"links_with_model": True}],
 )
 def test_what_reads_layers_is_refused_of_static_embeddings(options, static_encoder, tmp_path):
-    with pytest.raises(ValueError, match="is no transformer, whose layers that needs; leave it out"):
+    with pytest.raises(ValueError, match="only sentence vectors are read; leave it out"):
         hfxling.select(*SIDES, languages=LANGUAGES, model=static_encoder, output=tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,6 @@ from hfxling.files import files_of
 from hfxling.sentences.bootstrap import Bootstrapped, can_have_head, models_of
 from hfxling.sentences.grow import Round
 from hfxling.sentences.precision import Precision
-
-OWN_CODE = """from transformers import BertConfig, BertModel
-
-class OwnConfig(BertConfig):
-    model_type = "own"
-
-class OwnModel(BertModel):
-    config_class = OwnConfig
-"""
 
 
 @pytest.fixture(scope="module")
@@ -109,19 +99,12 @@ def test_a_plain_encoder_ends_with_what_fit_makes(tiny_sentence_transformer, tmp
     assert not can_have_head(load_encoder(encoder.model))
 
 
-def test_an_encoder_with_code_of_its_own_ends_with_links(tiny_sentence_transformer, tmp_path, refusal):
-    """`fit` would refuse it, after hours of rounds; without leave to run its code it is refused before them."""
-    folder = tmp_path / "encoder"
-    shutil.copytree(tiny_sentence_transformer, folder)
-    (folder / "own.py").write_text(OWN_CODE, encoding="utf-8")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    assert "brings code of its own; look at it" in refusal(lambda: load_encoder(folder))
-    encoder = load_encoder(folder, trust_remote_code=True)
-    assert not can_have_head(encoder)
+def test_an_encoder_with_code_of_its_own(encoder_with_code, tmp_path, refusal):
+    """Without leave to run its code it is refused before anything is mined, and not after hours of rounds."""
+    assert "brings code of its own; look at it" in refusal(lambda: load_encoder(encoder_with_code))
+    encoder = load_encoder(encoder_with_code, trust_remote_code=True)
+    assert can_have_head(encoder)
     rows = hfxling.load_parallel("sample", "zh", "vi")
     learnt = list(rows["source"][:80]), list(rows["target"][:80])
-    links, fused = models_of(learnt, ("zh", "vi"), encoder)
-    assert fused is None
-    assert links.config.languages == ["zh", "vi"]
+    _, fused = models_of(learnt, ("zh", "vi"), encoder, cache_dir=tmp_path / "cache")
+    assert fused.candidate("head").needs_remote_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfxling.hub.snippets import Examples, own_examples, standard_snippets, without_own_code
+from hfxling.hub.snippets import Examples, own_examples, standard_snippets, stock_snippet
 
 from .arguments import OWN, SiameseArguments
 
@@ -28,6 +28,10 @@ SEVERAL = (
     "Vectors of several layers are put together by a module in this repository: sentence-transformers loads it with "
     "trust_remote_code=True and refuses it without."
 )
+OWN_CODE = (
+    "The encoder is not one of transformers: its code is in this repository, and sentence-transformers loads it with "
+    "trust_remote_code=True and refuses it without."
+)
 ON_VECTORS = """import torch
 from hfxling import SiameseModel
 
@@ -48,17 +52,23 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
         chosen.append(f"layer {layer}")
     if "form" in run.reached:
         chosen.append(run.reached["form"])
-    if recipe.base_model:
+    limits = LIMITS
+    if several:
+        limits = *LIMITS, SEVERAL
+    elif run.reached.get("runs_code"):
+        limits = *LIMITS, OWN_CODE
+    if is_own:
+        loading = stock_snippet(recipe.languages, flag=OWN_CODE in limits, examples=examples)
+    elif recipe.base_model:
         loading = standard_snippets(recipe.languages, f', language="{source}"', flag=several, examples=examples)
     else:
         loading = {"On vectors of your own": ON_VECTORS.replace("{source}", source)}
     configuration = {"layer": recipe.layer, "pooling": recipe.pooling, "fit": recipe.fit}
     if is_own:
-        loading = without_own_code(loading)
         del configuration["pooling"]
     base_model = recipe.base_model or "precomputed vectors"
     return described(recipe.languages, base_model, examples, chosen, is_on_own_vectors=is_own) | {
-        "limits": (*LIMITS, SEVERAL) if several else LIMITS,
+        "limits": limits,
         "loading": loading,
         "coverage": prepared.corpus.coverage,
         "configuration": configuration,
