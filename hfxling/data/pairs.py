@@ -16,7 +16,7 @@ from typing import Any
 from .codes import check_languages
 from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
-from .sources import Pair, Source, hub_parts, joined_files, load_pairs
+from .sources import Pair, Source, joined_files, load_pairs
 from .texts import Texts, as_list, read_texts
 
 IN_MEMORY = "texts in memory"
@@ -191,18 +191,11 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
 
 
 def _heap(text: Text, name: str) -> Texts:
-    if not is_source(text):
-        sentences = as_list(text)
-        for place, sentence in enumerate(sentences):
-            if not isinstance(sentence, str | None):
-                raise ValueError(f"{name}[{place}] is {sentence!r}; give sentences.")
-        numbered = ((number, sentence or "") for number, sentence in enumerate(sentences, 1))
-        return Texts.of(IN_MEMORY, numbered, f"{name}: no sentence in it; give at least one.")
-    match = re.fullmatch(r"(.+)@(\d+)-(\d+)", str(text))
-    if match is None or Path(text).exists() or hub_parts(match[1]):
+    if is_source(text):
         return read_texts(str(text))
-    whole = read_texts(match[1])
-    first, last = int(match[2]), int(match[3])
-    numbered = ((line, sentence) for line, sentence in zip(whole.lines, whole.texts) if first <= line <= last)
-    problem = f"{text}: no sentence in these lines; {match[1]} ends with line {whole.lines[-1]}."
-    return Texts.of(str(text), numbered, problem)
+    sentences = as_list(text)
+    for place, sentence in enumerate(sentences):
+        if not isinstance(sentence, str | None):
+            raise ValueError(f"{name}[{place}] is {sentence!r}; give sentences.")
+    numbered = ((number, sentence or "") for number, sentence in enumerate(sentences, 1))
+    return Texts.of(IN_MEMORY, numbered, f"{name}: no sentence in it; give at least one.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .parallel import A_PIPE, BLANK, LONGEST
+from .parallel import A_PIPE, BLANK, LONGEST, parse_range
 from .readers import TABLE_SUFFIXES, Request, read_lines, read_rows, suffix_of
 from .sources import hub_parts
 
@@ -58,8 +59,27 @@ def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
     return [[column[row] for row in rows] for column in columns]
 
 
-def read_texts(data: str) -> Texts:
-    """Read all sentences; lines without text are passed over."""
+def file_and_range(text: str) -> tuple[str, range | None]:
+    """A text's file, and the numbers of the lines that `@1-1543` picks of it; None for all of them."""
+    match = re.fullmatch(r"(.+)@(\d+-\d+)", text)
+    if match is None or Path(text).exists() or hub_parts(match[1]):
+        return text, None
+    first, last = parse_range(match[2])
+    return match[1], range(first, last + 1)
+
+
+def read_texts(text: str) -> Texts:
+    """Read the sentences of a file (`a.txt@1-1543`: of some lines), `table#column` or Hub id, without blank ones."""
+    file, picked_lines = file_and_range(text)
+    whole = _whole(file)
+    if picked_lines is None:
+        return whole
+    numbered = ((line, sentence) for line, sentence in zip(whole.lines, whole.texts) if line in picked_lines)
+    problem = f"{text}: no sentence in these lines; {file} ends with line {whole.lines[-1]}."
+    return Texts.of(text, numbered, problem)
+
+
+def _whole(data: str) -> Texts:
     path, column = data, ""
     if "#" in data and not Path(data).exists():
         path, _, column = data.rpartition("#")

@@ -76,7 +76,7 @@ def demo(
         model: folder or Hub id of any model: of hfxling or of sentence-transformers.
         lexical: folder or Hub id of a lexical model, alone or beside the model whose fusion was made for it.
         languages: codes of the languages to begin with; by default the model's first two.
-        candidates: text file whose sentences are searched to begin with; by default the sample corpus' test text.
+        candidates: what is searched to begin with, as of `nearest`; by default the sample corpus' test text.
         port: of the page; by default the first free one from 7860.
         space: write a Space of the Hub into this folder instead.
         revision: branch, tag or commit of the model on the Hub.

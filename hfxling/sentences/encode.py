@@ -14,7 +14,7 @@ import numpy as np
 from hfxling.data.features import cached_features
 from hfxling.data.pairs import is_source
 from hfxling.data.readers import read_lines
-from hfxling.data.texts import as_list, numbered_distinct
+from hfxling.data.texts import as_list, file_and_range, numbered_distinct
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder
 from hfxling.files import alone_in, atomic_path, is_stream, reserved_array
@@ -74,7 +74,8 @@ def encode(
         (1, 768)
 
     Args:
-        source: text files, one sentence a line (plain, .gz, .xz or .bz2), - for standard input; or lists of sentences.
+        source: text files, one sentence a line (plain, .gz, .xz or .bz2; `a.txt@1-1543` picks lines), - for standard
+            input; or lists of sentences.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
         language: code of all texts' language or of each text's, for models with a part for every language.
         layer: of a plain encoder: hidden_states index, last, or all for their mean.
@@ -135,7 +136,7 @@ def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | 
     if not source:
         raise ValueError("no text; give text files or lists of sentences.")
     for text in source:
-        if is_source(text) and str(text) not in _STDIN and not Path(text).is_file():
+        if is_source(text) and str(text) not in _STDIN and not Path(file_and_range(str(text))[0]).is_file():
             raise FileNotFoundError(f"{text}: no such file; give text files, or - for standard input.")
     if outputs and len(outputs) != len(source):
         raise ValueError(f"{len(source)} text(s), {len(outputs)} output(s); give one for each.")
@@ -154,8 +155,8 @@ def _lines(text: Text) -> list[str]:
     if not is_source(text):
         lines = as_list(text)
     else:
-        path = "/dev/stdin" if str(text) == "-" else str(text)
-        lines = [line for _, line in read_lines(path)]
+        file, picked_lines = file_and_range("/dev/stdin" if str(text) == "-" else str(text))
+        lines = [line for number, line in read_lines(file) if picked_lines is None or number in picked_lines]
     if not lines:
         name = text if is_source(text) else "source"
         raise ValueError(f"{name}: no line in it; give one sentence a line.")

@@ -69,8 +69,8 @@ def nearest(
 
     Args:
         sentences: in the source language.
-        candidates: what is searched: a text file, one sentence a line, or a list; by default the test text of the
-            sample corpus.
+        candidates: what is searched: a text file, one sentence a line (`a.txt@1-1543` picks lines), TABLE#COLUMN, a Hub
+            id, or a list; by default the test text of the sample corpus.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
         lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
             one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).

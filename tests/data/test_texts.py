@@ -23,6 +23,18 @@ def test_a_text_file_keeps_its_line_numbers(tmp_path):
         assert (found.lines, found.texts) == ([1, 4], ["今天。", "明天#1。"])
 
 
+def test_some_lines_of_a_text(tmp_path):
+    (tmp_path / "a.txt").write_text("one\n\nthree\nfour\n", encoding="utf-8")
+    found = read_texts(f"{tmp_path}/a.txt@2-3")
+    assert (found.name, found.lines, found.texts) == (f"{tmp_path}/a.txt@2-3", [3], ["three"])
+    with pytest.raises(ValueError, match="ends with line 4"):
+        read_texts(f"{tmp_path}/a.txt@5-9")
+    with pytest.raises(ValueError, match="1 <= first <= last"):
+        read_texts(f"{tmp_path}/a.txt@3-2")
+    (tmp_path / "a.txt@2-3").write_text("so it is called\n", encoding="utf-8")
+    assert read_texts(f"{tmp_path}/a.txt@2-3").texts == ["so it is called"]
+
+
 def test_a_column_of_a_table(tmp_path):
     (tmp_path / "a.tsv").write_text("x\tone\ny\ttwo\n", encoding="utf-8")
     assert read_texts(f"{tmp_path}/a.tsv#1").texts == ["one", "two"]

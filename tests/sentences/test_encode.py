@@ -47,6 +47,11 @@ def test_vectors_are_those_of_sentence_transformers(folder, text, tmp_path):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["vectors.npy"]
 
 
+def test_some_lines_of_a_file(folder, text):
+    (found,) = hfxling.encode(f"{text}@2-3", model=folder / "plain").vectors
+    np.testing.assert_allclose(found, SentenceTransformer(str(folder / "plain")).encode(LINES[1:3]), atol=1e-6)
+
+
 def test_several_files_each_with_its_language(folder, text, tmp_path, capfd):
     packed = tmp_path / "text.vi.gz"
     packed.write_bytes(gzip.compress("tôi ăn táo\nbạn\n".encode()))
