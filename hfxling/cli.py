@@ -8,6 +8,7 @@ docstrings, lists without quoting, YAML values with unknown keys refused, names 
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -60,7 +61,7 @@ def _overview() -> str:
 
 def _call(name: str, verb: Callable, words: list[str]) -> None:
     """Read the words, call the verb, show its result."""
-    from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
+    from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
     words, config = _prepared(words, verb)
     app = App(
@@ -92,8 +93,14 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         with extra_named(f"hfxling {name}"):
             result = app(words)
     except CycloptsError as error:
-        is_missing = isinstance(error, MissingArgumentError)
-        line = _missing(error) if is_missing else " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
+        if isinstance(error, MissingArgumentError):
+            line = _missing(error)
+        elif isinstance(error, UnusedCliTokensError):
+            line = f"unexpected {' '.join(map(shlex.quote, error.unused_tokens))}"
+            if name == "evaluate":  # whose first argument is the model, while others begin with text
+                line += ": text goes to --source and --target"
+        else:
+            line = " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
         raise ValueError(f"{line}; see hfxling {name} --help.") from None
     if result is not None:
         _show(result, arguments.get("output"))

@@ -91,7 +91,8 @@ def test_without_a_command_all_are_listed(capsys):
     [
         (["lexcon"], "unknown command 'lexcon'; the nearest is 'lexicon'"),
         (["align", "--modle", "x"], "Unknown option: --modle. Did you mean --model?"),
-        (["align", "a", "b", "c", "--model", "x"], "Unused Tokens: ['c']"),
+        (["align", "a", "b", "c", "--model", "x"], "error: unexpected c; see hfxling align --help"),
+        (["evaluate", "--model", "x", "a.zh", "b.vi"], "unexpected a.zh b.vi: text goes to --source and --target"),
         (["nearest"], "error: --sentences is missing; see hfxling nearest --help"),
         (["fit", "a.zh", "a.vi"], "--languages is missing (such as --languages zh vi)"),
         (["fit", "a.zh", "a.vi", "--languages", "zh"], "--languages needs 2 values (such as --languages zh vi)"),
