@@ -45,6 +45,7 @@ UNLINKED = 0.1
 _PRIOR_JUMPS = 100  # those that links come with count as so many of a text's own
 _LEAST = 1e-3  # expected links that are counted
 _CELLS = 300_000  # source words x target words x pairs of a batch
+_MOST_EMPTY = 20  # cells of a grid of a batch's distinct words, to one of the batch, up to which the grid is quicker
 
 
 class _Tables(NamedTuple):
@@ -440,8 +441,29 @@ def cells_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
 
 def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
     """What meets in a batch's sides, `met` still the keys: sorted, which makes looking them up quick."""
-    keys, inverse = np.unique(keys_of(table, source, target), return_inverse=True)
-    return _Cells(keys, inverse.astype(np.int32))
+    keys = keys_of(table, source, target)
+    given, given_numbers = _numbered(np.pad(source, ((0, 0), (1, 0))))
+    emitted, emitted_numbers = _numbered(target)
+    if len(given) * len(emitted) > _MOST_EMPTY * keys.size:
+        met, places = np.unique(keys, return_inverse=True)
+        return _Cells(met, places.astype(np.int32))
+    # To mark what meets in a grid of the batch's own words takes a fifth of the time that sorting does.
+    numbers = given_numbers[:, None, :] * len(emitted) + emitted_numbers[:, :, None]
+    numbers = np.where(keys >= 0, numbers, 0)
+    is_met = np.zeros(len(given) * len(emitted), bool)
+    is_met[numbers.ravel()] = True
+    met_numbers = np.flatnonzero(is_met)
+    place_of = np.empty(len(is_met), np.int32)
+    place_of[met_numbers] = np.arange(len(met_numbers))
+    row, column = np.divmod(met_numbers, len(emitted))
+    met = np.where(met_numbers > 0, given[row] * table.classes + emitted[column], -1)
+    return _Cells(met, place_of[numbers])
+
+
+def _numbered(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct classes of a side, -1 (padding) the first of them, and in place of each class its number there."""
+    distinct, numbers = np.unique(np.append(-1, classes), return_inverse=True)
+    return distinct, numbers[1:].reshape(classes.shape)
 
 
 def encoder_factors(

@@ -78,6 +78,22 @@ def test_posteriors_are_sums_over_all_alignments():
         np.testing.assert_allclose(backward.T, slow_posterior(prior.tables[1], y, x), atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "kinds", [6, 1000]
+)  # words that meet often, and words that hardly do, are looked up in two ways
+def test_cells_are_what_meets_in_a_batch(kinds):
+    pairs, _ = sentences(40)
+    table = LinkPrior.learn(pairs, CLASSES).tables[0]._replace(classes=kinds)
+    random = np.random.default_rng(1)
+    source, target = random.integers(0, kinds, (60, 2)), random.integers(0, kinds, (60, 3))
+    source[::2, 1:] = target[::3, 2:] = -1
+    keys = link_prior.keys_of(table, source, target)
+    cells = link_prior.cells_of(table, source, target)
+    met, places = np.unique(keys, return_inverse=True)
+    np.testing.assert_array_equal(cells.met, link_prior.places_of(table, met))
+    np.testing.assert_array_equal(cells.places, places)
+
+
 def test_posteriors_without_jumps_are_those_of_model_1():
     """NULL has its share, all words of the sentence the same part of the rest."""
     pairs, _ = sentences(40)
