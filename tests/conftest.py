@@ -24,7 +24,7 @@ from warm_python import WarmPython
 torch.set_num_threads(1)
 gc.set_threshold(100_000)  # what tests import stays, and need not be looked at again and again
 ROOT = Path(__file__).resolve().parents[1]
-# Of an encoder that transformers lacks.
+# Of an encoder that transformers lacks, and of a module that sentence-transformers lacks.
 OWN_CODE = """from transformers import BertConfig, BertModel
 
 class OwnConfig(BertConfig):
@@ -32,6 +32,11 @@ class OwnConfig(BertConfig):
 
 class OwnModel(BertModel):
     config_class = OwnConfig
+"""
+OWN_MODULE = """from sentence_transformers.sentence_transformer.modules import Normalize
+
+class Unit(Normalize):
+    pass
 """
 
 
@@ -113,13 +118,18 @@ def tiny_sentence_transformer(tiny_bert, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def encoder_with_code(tiny_sentence_transformer, tmp_path_factory) -> Path:
-    """The same with an encoder that transformers lacks: its code lies in the folder."""
+    """The same with an encoder and a module that the libraries lack: their code lies in the folder."""
     folder = tmp_path_factory.mktemp("with_code") / "encoder"
     shutil.copytree(tiny_sentence_transformer, folder)
     (folder / "own.py").write_text(OWN_CODE, encoding="utf-8")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config |= {"model_type": "own", "auto_map": {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel"}}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "unit.py").write_text(OWN_MODULE, encoding="utf-8")
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    modules.append({"idx": 2, "name": "2", "path": "2_Unit", "type": "unit.Unit"})
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "2_Unit").mkdir()
     return folder
 
 

@@ -648,6 +648,8 @@ def _run_on_own_vectors(
     def write(folder: Path) -> None:
         model = append_head(encoder.model, head, text.languages, prompt)
         model.save_pretrained(str(folder), create_model_card=False)
+        for code in folder.glob("*/*.py"):  # sentence-transformers writes a module's code beside it, and reads it here
+            code.rename(folder / code.name)
 
     facts = {"fit": recipe.fit, "pairs": len(text)}
     if runs_code(encoder.model):
