@@ -165,7 +165,7 @@ def in_locale_c(words: list[str], folder: Path, timeout: float) -> Outcome:
     """A process of its own, as Python decodes a command line when it starts."""
     program = [str(ROOT / program_module(words[0]).replace(".", "/")) + ".py"] if words[0] in RECIPES else None
     command = [sys.executable, *(program or ["-m", "hfxling", words[0]]), *words[1:]]
-    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"LC_ALL": "C", "PYTHONPATH": str(ROOT)}
     begun = time.monotonic()
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         done = subprocess.run(
