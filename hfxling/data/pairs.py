@@ -7,7 +7,6 @@ are understood.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from .codes import check_languages
 from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, read_rows
 from .sources import Pair, Source, joined_files, load_pairs
-from .texts import Texts, as_list, read_texts
+from .texts import Texts, as_list, file_and_range, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -129,13 +128,13 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
     names = []
     ranges = []
     for side in (str(source), str(target)):
-        match = re.fullmatch(r"(.+)@(\d+-\d+)", side)
-        is_range = match is not None and not Path(side).exists()
-        names.append(match[1] if is_range else side)
-        ranges.append(match[2] if is_range else None)
+        name, picked_lines = file_and_range(side)
+        names.append(name)
+        ranges.append(picked_lines)
     if ranges[0] != ranges[1]:
         raise ValueError(f"{source} and {target}: pick the same lines of both, such as a.txt@1-1543 b.txt@1-1543.")
-    return "+".join(names) + (f"@{ranges[0]}" if ranges[0] else "")
+    lines = f"@{ranges[0].start}-{ranges[0].stop - 1}" if ranges[0] else ""
+    return "+".join(names) + lines
 
 
 def check_lists(*sides: Sequence[str] | None) -> None:

@@ -165,8 +165,6 @@ class Head:
         sides: Sequence[np.ndarray],
         run: Run,
         megabytes: float,
-        *,
-        needs_remote_code: bool,
     ):
         """`sides` are the vectors that it maps, `run` says what was fitted on all of them."""
         self.recipe, self.training_args, self.prepared = recipe, training_args, prepared
@@ -176,7 +174,8 @@ class Head:
         self.candidate = Candidate(
             name,
             needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
-            needs_remote_code=needs_remote_code,
+            # Vectors of several layers need a module of this package, which sentence-transformers lacks.
+            needs_remote_code=recipe.layers is not None or run.reached.get("runs_code", False),
             megabytes=megabytes,
         )
 
@@ -617,7 +616,6 @@ def _heads_on_own_vectors(
 ) -> tuple[Encoder, dict[str, Head]]:
     """An encoder's sentence vectors of all pairs, whatever modules make them, and the heads on them."""
     sides, megabytes = [encoder.encode(text.texts(side)) for side in (0, 1)], _megabytes(encoder.model)
-    has_code = runs_code(encoder.model)
     own = replace(single, layer=OWN, pooling="mean")
     recipes = {}
     if wanted("centred") or (fuses_centred and wanted("fused")):
@@ -627,8 +625,8 @@ def _heads_on_own_vectors(
     heads = {}
     for name, recipe in recipes.items():
         run = _run_on_own_vectors(recipe, training_args, text, encoder, sides)
-        heads[name] = Head(name, recipe, training_args, text, sides, run, megabytes, needs_remote_code=has_code)
-    return Encoder(sides, megabytes, needs_remote_code=has_code), heads
+        heads[name] = Head(name, recipe, training_args, text, sides, run, megabytes)
+    return Encoder(sides, megabytes, needs_remote_code=runs_code(encoder.model)), heads
 
 
 def _run_on_own_vectors(
@@ -688,8 +686,7 @@ def _heads_on_layers(
     for name, recipe in recipes.items():
         sides = vectors.of(recipe.layer_index, recipe.pooling).train
         run = siamese.run(recipe, training_args, vectors)
-        has_module = recipe.layers is not None  # one of this package, which sentence-transformers lacks
-        heads[name] = Head(name, recipe, training_args, vectors, sides, run, megabytes, needs_remote_code=has_module)
+        heads[name] = Head(name, recipe, training_args, vectors, sides, run, megabytes)
     sides = [np.asarray(side) for side in vectors.of(None, single.pooling).train]
     return Encoder(sides, megabytes), heads
 
