@@ -354,7 +354,7 @@ def select(
     from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads
 
     clock = Clock(minutes)
-    is_transformer = _is_transformer(model, revision)
+    is_transformer = has_layers(model, revision)
     given = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
     given |= {"links_with_model": links_with_model, "one_map": one_map}
     given |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
@@ -495,8 +495,8 @@ def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: b
         raise ValueError("links_with_model needs an encoder: give a model, or leave it out.")
 
 
-def _is_transformer(model: Any, revision: str | None) -> bool:
-    """Whether the model starts with a transformer; one that cannot be had is refused before anything is read.
+def has_layers(model: Any, revision: str | None) -> bool:
+    """Whether the layers of a model are read; one that cannot compete, or be had, is refused before anything is read.
 
     Of others, such as static embeddings, and of what brings code of its own the sentence vectors alone are read.
     """

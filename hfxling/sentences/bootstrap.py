@@ -175,6 +175,8 @@ def bootstrap(
             a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
+    from hfxling.selection.select import has_layers
+
     from .grow import grow
 
     pair = languages_of(None, languages)
@@ -196,6 +198,8 @@ def bootstrap(
         )
         if encoder.method != "cosine":
             raise ValueError(f"model: {encoder.label} has sparse vectors; give an encoder with dense ones.")
+        if can_have_head(encoder):
+            has_layers(encoder.name, revision)  # refuses now what `select` would refuse after all rounds
     settings = {
         "source": _name(source),
         "target": _name(target),

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModel, AutoTokenizer
 
 import hfxling
 from hfxling.cli import main
@@ -97,6 +99,17 @@ def test_a_plain_encoder_ends_with_what_fit_makes(tiny_sentence_transformer, tmp
         assert {row.dataset for row in rows} == {"mined pairs"}
         assert rows[-1].value == 90.0
     assert not can_have_head(load_encoder(encoder.model))
+
+
+def test_an_adapter_is_refused_before_anything_is_mined(heap, tiny_bert, tmp_path, refusal):
+    """sentence-transformers loads it with its encoder, but `fit` has no head on it."""
+    adapted = get_peft_model(AutoModel.from_pretrained(tiny_bert), LoraConfig(r=2, target_modules=["query"]))
+    adapted.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
+    said = refusal(
+        lambda: hfxling.bootstrap(heap / "heap.zh", heap / "heap.vi", model=tmp_path, languages=("zh", "vi"))
+    )
+    assert "holds a LoRA adapter alone: merge it" in said
 
 
 def test_an_encoder_with_code_of_its_own(encoder_with_code, tmp_path, refusal):
