@@ -60,7 +60,9 @@ class HeldOut:
                     of_source[pair[0]] = parts[0]
             if not of_source:
                 raise ValueError(f"test_data={text!r} has none of {', '.join(recipe.pairs)}; check its spelling.")
-            self.sets[source.name] = of_source
+            of_name = self.sets.setdefault(source.name, {})  # parts of one collection are one set
+            for lang, part in of_source.items():
+                of_name[lang] = joined([of_name[lang], part]) if lang in of_name else part
         self.tatoeba = load_tatoeba(recipe.tatoeba) if recipe.tatoeba else {}
         self.tatoeba_name = "tatoeba"
         self.gold: dict[Pair, list[AlignedPair]] = {}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
-from transformers import EarlyStoppingCallback, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, TrainerState, TrainingArguments, set_seed
 
 from hfxling.data.sources import Pair, name_of_pair
 from hfxling.evaluation.geometry import geometry_results
@@ -37,6 +38,20 @@ class FittedSplit:
     objective: str
     reached: dict
     trajectory: list[tuple[float, float, float]]
+
+
+class Patience(EarlyStoppingCallback):
+    """Early stopping; a run that goes on from a checkpoint has waited as long as that had."""
+
+    def on_train_begin(self, args, state: TrainerState, control, **kwargs):
+        super().on_train_begin(args, state, control, **kwargs)
+        self.early_stopping_patience_counter = epochs_without_gain(state)
+
+
+def epochs_without_gain(state: TrainerState) -> int:
+    """How many evaluations there were since the one with the lowest validation loss."""
+    losses = [entry["eval_loss"] for entry in state.log_history if "eval_loss" in entry]
+    return len(losses) - 1 - int(np.argmin(losses)) if losses else 0
 
 
 def default_objective(kind: str) -> str:
@@ -106,6 +121,11 @@ def fit(
         **origin: where the vectors come from, as for `new_head`.
     """
     objective = default_objective(kind) if settings.objective == "auto" else settings.objective
+    checkpoint = training_args.resume_from_checkpoint
+    if checkpoint is not None:
+        state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+        if epochs_without_gain(state) >= settings.patience:  # it had stopped: not a step more
+            training_args = replace_arguments(training_args, max_steps=state.global_step)
     set_seed(training_args.seed)
     head = new_head(settings, vectors[0][0].shape[1], start, **origin)
     if rows is None:
@@ -126,9 +146,9 @@ def fit(
         train_dataset=PairRows(vectors, used),
         eval_dataset=PairRows(vectors, held),
         evaluators=[geometry],
-        callbacks=[EarlyStoppingCallback(settings.patience)],
+        callbacks=[Patience(settings.patience)],
     )
-    trainer.train(resume_from_checkpoint=training_args.resume_from_checkpoint)
+    trainer.train(resume_from_checkpoint=checkpoint)
     untrained = [row.value for row in geometry_results(sampled, **fields)]
     trajectory = [(0.0, *untrained)]
     losses = []

@@ -148,6 +148,19 @@ def test_a_resumed_run_gives_the_same_split(data, tmp_path):
     np.testing.assert_allclose(again.trajectory, whole.trajectory, atol=1e-6)
 
 
+def test_a_resumed_run_has_waited_as_long_as_before(data, tmp_path):
+    """With a rate of 0 no epoch is better than the first: a whole run stops after the third."""
+
+    def resumed(name, checkpoint):
+        rest = {"patience": 2, "learning_rate": 0.0, "resume_from_checkpoint": str(tmp_path / "whole" / checkpoint)}
+        return fit(data.train, *arguments(tmp_path / name, **rest)).reached
+
+    whole = fit(data.train, *arguments(tmp_path / "whole", patience=2, learning_rate=0.0, save_total_limit=9)).reached
+    assert (whole["epochs"], whole["best_epoch"]) == (3, 1)
+    assert resumed("from the second", "checkpoint-8") == whole
+    assert resumed("from the end", "checkpoint-12") == whole
+
+
 def test_the_seed_decides(data, tmp_path):
     def weight(seed, name):
         args, training_args = arguments(tmp_path / name, seed=seed, num_train_epochs=1)
