@@ -82,7 +82,7 @@ def parse_arguments(
     if asked.help or asked.help_all:
         parser.print_help()
         sys.exit(0)
-    words = [_with_underscores(word) for word in words]
+    words = [with_underscores(word) for word in words]
     # The file's values are read as words, too, so that both are converted alike; the command line then overwrites them.
     from_file = parser.parse_args(as_tokens(values_of_file))
     parsed, unread = parser.parse_known_args(words, from_file)
@@ -129,7 +129,7 @@ def as_tokens(values: dict[str, Any]) -> list[str]:
     """Values in the form of command-line arguments; None is left out."""
     tokens = []
     for key, value in values.items():
-        if value is not None:
+        if value is not None and value != []:  # an option of several values has none by default
             value = json.dumps(value) if isinstance(value, dict) else value
             tokens += [f"--{key}", *map(str, value if isinstance(value, list) else [value])]
     return tokens
@@ -212,7 +212,7 @@ def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
         check_place(name, value, is_folder=True)
 
 
-def _with_underscores(word: str) -> str:
+def with_underscores(word: str) -> str:
     """An option as its field is spelt: `--max-steps=5` becomes `--max_steps=5`; any other word stays as it is."""
     option = re.match(r"--([\w-]+)(?==|$)", word)
     if option is None:

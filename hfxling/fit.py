@@ -16,7 +16,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as stock
@@ -98,7 +97,7 @@ def fit_head(
         layer: `hidden_states` index, "last", or "all" for the layers' mean; by default the model's own sentence
             vectors are mapped, whatever modules make them.
         pooling: "mean" (default), "cls" or "last", where a layer is mapped.
-        prompt: put before every text, now and by the result; by default the model's own default prompt.
+        prompt: put before every text, now and by the result; by default the model's own, or what its family wants.
         seed: of folds, drawn negatives and training; 42 is the recipes' own default.
         progress: show bars and the Trainer's log.
         **options: further fields of `hfxling.methods.siamese.HeadSettings` (head, temperature, margin, ...) and of
@@ -115,7 +114,8 @@ def fit_head(
     fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
     with fitting as (settings, training_args):
         base = _base(model, layer, pooling)
-        (sides,) = _vectors(base, pairs, prompt, progress)
+        encoder = SentenceEncoder(base, prompt=prompt)
+        (sides,) = _vectors(encoder, pairs, progress)
         head, reached = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
         configuration = {"layer": layer, "pooling": pooling} | dataclasses.asdict(settings) | _trained(training_args)
     corpus = Corpus.in_memory(pairs)
@@ -124,7 +124,7 @@ def fit_head(
     is_own = layer is None and pooling is None
     card = describe_head(pair, _named_base(model, base), examples, chosen, is_on_own_vectors=is_own)
     card |= {"method": "siamese"}
-    return _with_head(base, head, corpus, prompt, card, configuration)
+    return _with_head(base, head, corpus, encoder.prompt, card, configuration)
 
 
 def fit_disentangler(
@@ -163,18 +163,20 @@ def fit_disentangler(
     pairs = _checked(source, target, languages)
     fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
     with fitting as (settings, training_args):
+        disentangler.check_training(training_args)
         base, kind = _base(model), settings.encoder_kind
         if kind == "auto":
             is_last = any(getattr(module, "pooling_mode", None) == "lasttoken" for module in base)
             config = getattr(base.transformers_model, "config", None)
             kind = disentangler.kind_of("last" if is_last else "mean", config)
-        vectors = _vectors(base, pairs, prompt, progress)
+        encoder = SentenceEncoder(base, prompt=prompt)
+        vectors = _vectors(encoder, pairs, progress)
         head = disentangler.fit(vectors, settings, training_args, kind=kind).head
         configuration = dataclasses.asdict(settings) | _trained(training_args)
     corpus = Corpus.in_memory(pairs)
     examples = own_examples(corpus.pairs)
     card = describe_split(corpus.languages, _named_base(model, base), examples) | {"method": "disentangler"}
-    return _with_head(base, head, corpus, prompt, card, configuration)
+    return _with_head(base, head, corpus, encoder.prompt, card, configuration)
 
 
 def fit_aligner(
@@ -468,14 +470,11 @@ def _card_in_memory(
     return data
 
 
-def _vectors(base: SentenceTransformer, pairs: Pairs, prompt: str | None, progress: bool) -> list[Sides]:
+def _vectors(encoder: SentenceEncoder, pairs: Pairs, progress: bool) -> list[Sides]:
     """The vectors of both sides of every language pair, at full width; every distinct text is encoded once."""
     texts, rows = numbered_distinct(chain.from_iterable(chain.from_iterable(pairs.values())))
-    with base.truncate_embeddings(None):
-        vectors = base.encode(texts, prompt=prompt, show_progress_bar=progress).astype(np.float32, copy=False)
-    finite = np.isfinite(vectors).all(1)
-    if not finite.all():
-        raise ValueError(f"the model's vector of {texts[finite.argmin()][:60]!r} is not finite.")
+    with encoder.model.truncate_embeddings(None):
+        vectors = encoder.encode(texts, progress=progress)
     sides, start = [], 0
     for source, target in pairs.values():
         middle = start + len(source)

@@ -24,7 +24,16 @@ from typing import Any
 
 from transformers import TrainingArguments
 
-from hfxling.arguments import NOT_PUBLISHED, as_tokens, key, parse_arguments, read_yaml, resolved, unknown_key
+from hfxling.arguments import (
+    NOT_PUBLISHED,
+    as_tokens,
+    key,
+    parse_arguments,
+    read_yaml,
+    resolved,
+    unknown_key,
+    with_underscores,
+)
 from hfxling.console import run
 from hfxling.evaluation.results import (
     EvalResult,
@@ -151,7 +160,7 @@ def read_study(argv: list[str]) -> Study:
     check_keys(entry, study_keys, f"{path}, study")
     of_study, of_recipe = [], []  # the command line may give the study's keys, too
     words = of_recipe
-    for word in rest:
+    for word in map(with_underscores, rest):
         if word.startswith("--"):  # the values that follow go where their option goes
             words = of_study if word[2:].split("=")[0] in study_keys else of_recipe
         words.append(word)

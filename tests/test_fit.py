@@ -197,6 +197,18 @@ def test_one_prompt_stands_before_every_text_now_and_later(tiny_bert, tmp_path):
     assert not close(none.encode_query(ZH), own.encode_query(ZH))
 
 
+def test_a_family_that_wants_a_prompt_gets_it_and_text_is_read_as_it_is_seen(tiny_bert, tmp_path):
+    folder = tmp_path / "multilingual-e5-small"  # by whose name the family is known
+    shutil.copytree(tiny_bert, folder)
+    told = hfxling.fit_head(tiny_bert, ZH, VI, prompt="query: ", **CLOSED)
+    invisible = [f"{text[:1]}\u200b{text[1:]}" for text in ZH]
+    fitted = hfxling.fit_head(folder, invisible, VI, **CLOSED)
+    assert close(fitted.encode_query(ZH), told.encode_query(ZH))
+    assert not close(fitted.encode_query(ZH), hfxling.fit_head(tiny_bert, ZH, VI, **CLOSED).encode_query(ZH))
+    split = hfxling.fit_disentangler(folder, ZH, VI, progress=False, **QUICK)
+    assert split.prompts[split.default_prompt_name] == "query: "
+
+
 def test_a_truncated_model_is_mapped_at_full_width_and_stays_truncated(tiny_bert):
     modules = [Transformer(str(tiny_bert)), Pooling(HIDDEN)]
     whole = hfxling.fit_head(SentenceTransformer(modules=modules, device="cpu"), ZH, VI, **CLOSED)
@@ -344,10 +356,19 @@ def test_models_that_cannot_be_mapped(plain, tiny_bert, tmp_path):
         hfxling.fit_head(tmp_path / "nowhere", ZH, VI, progress=False)
 
 
+def test_a_split_that_early_stopping_cannot_end_is_refused_before_anything_is_encoded(tmp_path):
+    for options, message in (
+        ({"num_train_epochs": 0}, "num_train_epochs=0: a split that is not trained"),
+        ({"load_best_model_at_end": False}, "early stopping needs load_best_model_at_end"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            hfxling.fit_disentangler(tmp_path / "nowhere", ZH, VI, progress=False, **options)
+
+
 def test_vectors_that_are_not_finite_are_refused(tiny_bert):
     dense = Dense(HIDDEN, HIDDEN, init_bias=torch.full((HIDDEN,), torch.nan))
     model = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(HIDDEN), dense], device="cpu")
-    with pytest.raises(ValueError, match=r"the model's vector of '.*' is not finite"):
+    with pytest.raises(ValueError, match="gives vectors that hold NaN or infinite numbers"):
         hfxling.fit_head(model, ZH, VI, progress=False)
 
 

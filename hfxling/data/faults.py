@@ -361,8 +361,9 @@ class _CutModel:
         last = (expected + 1) / (self.last[target.tokens[-1]] + 1)
         missing = len(source.numbers - target.numbers)
         present = len(source.numbers) - missing
-        numbers = (0.5 / self.missing) ** missing * (0.5 / (1 - self.missing)) ** present
-        return math.log(length * ending * last * numbers) > MIN_CUT_EVIDENCE
+        # Logarithms, as a table's row may have hundreds of numbers.
+        numbers = missing * math.log(0.5 / self.missing) + present * math.log(0.5 / (1 - self.missing))
+        return math.log(length * ending * last) + numbers > MIN_CUT_EVIDENCE
 
     def is_too_long(self, source: Side, target: Side) -> bool:
         """Whether the translation is longer than any good one would be."""

@@ -36,6 +36,7 @@ _CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
 _CONTROL_CHARACTER = "[" + "".join(f"\\x{code:02x}" for code in _CONTROL) + "]"
 # The same characters as JSON escapes.
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
+_LONGEST_CELL = 1_000_000  # letters of a cell of CSV, past which its quote is taken to be open
 # How CC-100, WikiMatrix, CCAligned and others pack their text; read as it is.
 PACKED_SUFFIXES = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _ARCHIVES = {
@@ -262,6 +263,7 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
 
 def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
     """(number of its first line, cells) of every record of a CSV file; a quoted cell may span lines."""
+    csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
         start = reader.line_num + 1
@@ -355,6 +357,10 @@ def _check_text(batch: Any, path: str, before: int) -> None:
     for column in batch.columns:
         columns += column.flatten() if pa.types.is_struct(column.type) else [column]
     for column in columns:
+        if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
+            column = column.dictionary_decode()
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.string())
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             rows = pc.index(pc.match_substring_regex(column, _CONTROL_CHARACTER), True).as_py()
             if rows >= 0:

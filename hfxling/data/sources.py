@@ -49,6 +49,8 @@ def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
         pair, _, path = entry.partition("=")
         if not (pair and path):
             raise ValueError(f"{option}: {entry!r} is not of the form lo-zh=FILE.")
+        if parse_pair(pair) in files:
+            raise ValueError(f"{option}: {pair} is given twice; give one file of each language pair.")
         files[parse_pair(pair)] = path
     return files
 

@@ -161,8 +161,10 @@ def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _knots(kind: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if kind == "linear":
-        slope, intercept = np.polyfit(x, y, 1)
         ends = np.array([x.min(), x.max()])
+        if ends[0] == ends[1]:
+            return ends[:1], np.array([y.mean()])
+        slope, intercept = np.polyfit(x, y, 1)
         return ends, slope * ends + intercept
     from sklearn.isotonic import IsotonicRegression
 

@@ -14,7 +14,7 @@ from hfxling.evaluation.mining import f1_of, f1_test
 from hfxling.evaluation.results import EvalResult, format_table, p_told, read_results
 from hfxling.evaluation.significance import PairedTest, holm, paired_test
 from hfxling.evaluation.similarity import compare_correlations, pearson
-from hfxling.verbs import Result, verb
+from hfxling.verbs import Result, check_list, verb
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,11 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
     if not 0 < level < 1:
         raise ValueError(f"level={level}: give a number between 0 and 1, such as 0.05.")
     runs = {name: read_results(name) for name in names}
+    check_list("metrics", metrics)
     if metrics:
         measured = {row.metric for row in chain.from_iterable(runs.values()) if row.items}
         for metric in metrics:
-            if metric not in measured:
+            if measured and metric not in measured:  # without any, `compare_results` says what is missing
                 raise ValueError(f"metrics={metric!r} is none of {', '.join(sorted(measured))}.")
         for name, rows in runs.items():
             runs[name] = [row for row in rows if row.metric in metrics]

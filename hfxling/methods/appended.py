@@ -35,7 +35,7 @@ def append_head(
         base: what the head was fitted on, which stays as it is.
         head: of one of the methods on frozen vectors.
         languages: codes that routes are named after; without any they are called after queries and documents.
-        prompt: put before every text; by default the model's own default prompt.
+        prompt: put before every text, if any.
         card: what `save_pretrained` writes a card from.
 
     Raises:
@@ -51,7 +51,6 @@ def append_head(
     modules = OrderedDict(base.named_children())
     for module in stock_modules(steps, head.config.hidden_size, "mean")[1:]:  # without pooling, which the base has
         modules[str(len(modules))] = module
-    prompt = base.prompts.get(base.default_prompt_name) if prompt is None else prompt
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
     settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
     model = SentenceTransformer(modules=modules, model_card_data=card, **settings)

@@ -16,8 +16,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 
 RECORD = "hfxling_run.json"  # in a checkpoint: what decides how its training goes on
-# What may be another when a run goes on: how it is tested, described and bounded, how a batch is divided, and where
-# files are kept. The text itself is compared, not the name of its source.
+# What may be another when a run goes on: how it is tested, described and bounded, how a batch is divided among
+# processes, and where files are kept. The text itself is compared, not the name of its source.
 _MAY_CHANGE = {
     *("test_data", "test_split", "test_vectors", "data_name", "data_licence", "limits", "cache_dir", "cpu_seconds"),
     *("probe_pairs", "geometry_pairs", "similarities", "dictionaries", "gold", "curve", "curve_pairs", "tatoeba"),
@@ -25,6 +25,8 @@ _MAY_CHANGE = {
 }
 _OF_THE_TRAINER = (
     "seed",
+    "data_seed",
+    "gradient_accumulation_steps",  # pairs of other steps are no negatives
     "learning_rate",
     "lr_scheduler_type",
     "warmup_steps",
@@ -106,8 +108,7 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
     for name in _OF_THE_TRAINER:
         value = getattr(training_args, name)
         record[name] = getattr(value, "value", value)  # of an enumeration
-    accumulated = training_args.gradient_accumulation_steps * training_args.world_size
-    record["batch"] = training_args.per_device_train_batch_size * accumulated
+    record["batch_size"] = training_args.per_device_train_batch_size * training_args.world_size
     is_streamed = any(pair.used is None for pair in corpus.pairs)  # its content cannot be hashed beforehand
     record["training text"] = "streamed" if is_streamed else corpus.revision()
     return json.loads(json.dumps(record, default=str))  # as it is read back: tuples would not equal JSON's lists

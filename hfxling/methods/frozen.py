@@ -282,9 +282,11 @@ def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
     for entry in entries:
         if "=" in entry:
             key, _, files = entry.partition("=")
-            named[key] = files
         else:
-            named[name] = entry
+            key, files = name, entry
+        if key in named:
+            raise ValueError(f"{option}: {key} is given twice; give one entry of each.")
+        named[key] = files
     paths = joined_files(named.get(name, ""))
     if len(paths) != 2:
         listed = " ".join(entries)

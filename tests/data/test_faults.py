@@ -213,3 +213,11 @@ def test_goal_on_real_text(shared_data):
 def test_text_whose_targets_are_all_short_is_judged_too():
     finder = FaultFinder.fit([(f"toi an tao {row}", f"我吃苹果{row}") for row in range(120)], "vi", "zh")
     assert finder.flags("toi an tao 7", "我吃苹果7") == ()
+
+
+@pytest.mark.parametrize("count", [220, 2000])
+def test_a_text_of_hundreds_of_numbers_is_judged_as_others(count):
+    pairs = [(f"toi an {row} tao moi ngay", f"我每天吃{row}个苹果") for row in range(120)]
+    numbers = " ".join(map(str, range(count)))
+    for finder in (FaultFinder.fit(pairs, "vi", "zh"), FaultFinder("vi", "zh")):
+        assert "truncated" not in finder.flags(f"toi an tao {numbers}", f"我吃苹果 {numbers}")

@@ -188,7 +188,7 @@ MALFORMED = {
     "unknown JSON keys": ("a.jsonl", '{"cn": "一", "vn": "một"}\n', ["line 1", "['cn', 'vn']", "source_column"]),
     "corrupt Parquet": ("a.parquet", b"PAR1 and so on", ["not a sound Parquet file", "write it again"]),
     "CR alone": ("a.tsv", "一\tmột\r二\thai\r", ["line 1", "no line ends with \\n", "convert it"]),
-    "long cell": ("a.csv", f'一,"{"m" * 140_000}"\n', ["line 1", "malformed", "131072"]),
+    "long cell": ("a.csv", f'一,"{"m" * 1_100_000}"\n', ["line 1", "malformed", "1000000"]),
     "JSON long number": ("a.jsonl", f'{{"zh": {"9" * 5000}, "vi": "b"}}\n', ["line 1", "not valid JSON"]),
     "a book on a line": ("a.tsv", f"一\tmột\n二\t{'h' * 1_000_001}\n", ["line 2", "1,000,001 letters"]),
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
@@ -258,6 +258,14 @@ def test_empty_line_of_a_pair_names_its_own_file(tmp_path):
         (
             {"zh": ["一"] * 4, "vi": ["a", "b\t", "c\0", "\x1b"]},
             "row 3: control character U+0000 is not text; remove it",
+        ),
+        (
+            {"zh": ["一"] * 2, "vi": pa.array(["a", "b\0"]).dictionary_encode()},
+            "row 2: control character U+0000 is not text",
+        ),
+        (
+            {"zh": ["一"] * 2, "vi": pa.array(["a", "b\0"], pa.string_view())},
+            "row 2: control character U+0000 is not text",
         ),
         ({"translation": [{"zh": "一", "vi": "m"}, {"zh": "\x01二", "vi": "h"}]}, "row 2: control character U+0001"),
     ],
@@ -360,3 +368,11 @@ def test_real_files(shared_data):
     assert len(news) == 454
     assert len(load_parallel(shared_data / "vi-zh/train.tsv", "vi", "zh")) == 11_834
     assert len(load_parallel(shared_data / "anki/en-zh.tsv.gz", "en", "zh")) == 21_209
+
+
+def test_a_cell_of_csv_may_be_as_long_as_a_line_of_text(tmp_path):
+    path = tmp_path / "a.csv"
+    long = "một " * 50_000
+    path.write_text(f'zh,vi\n一,"{long}"\n', encoding="utf-8")
+    (row,) = load_parallel(path, "zh", "vi")
+    assert row["target"] == long.strip()

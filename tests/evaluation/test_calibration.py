@@ -35,6 +35,15 @@ def test_a_step_needs_the_isotonic_map(cosines):
     assert fitted.errors["isotonic"]["mae"] < fitted.errors["linear"]["mae"] / 3
 
 
+def test_scores_that_are_equal_but_for_one():
+    """A fold without that one has a single score to learn from."""
+    scores = np.zeros(40)
+    scores[0] = 1
+    human = 50 + noise(40)
+    fitted = fit(scores, human)
+    assert fitted({"cosine": [0.0]})[0] == pytest.approx(human[1:].mean())
+
+
 @pytest.mark.parametrize("shape", [lambda x: -50 * x, lambda x: -80.0 * (x > 0.5)])
 def test_human_scores_that_fall(cosines, shape):
     """Error rates: the better the translation, the lower."""

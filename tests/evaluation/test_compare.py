@@ -102,6 +102,8 @@ def test_a_figure_of_other_items_is_refused(measured, refusal, row):
         (["a", "a"], {}, "give two results.json or more, all different"),
         (["a", "b"], {"level": 5.0}, "level=5.0: give a number between 0 and 1"),
         (["a", "b"], {"metrics": ["BLEU"]}, "metrics='BLEU' is none of P@1, alignment"),
+        (["a", "b"], {"metrics": "P@1"}, "metrics='P@1': give a list, such as ['P@1']"),
+        (["bare", "a"], {"metrics": ["P@1"]}, "bare/results.json: no row has its items"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(measured, refusal, names, options, part):

@@ -61,6 +61,7 @@ def test_training_goes_on_from_a_published_model(published, tmp_path):
     [
         (["--model", "nowhere/at-all"], "model='nowhere/at-all' is neither the folder of an aligner"),
         (["--dictionaries", "lo-vi"], "'lo-vi' is not of the form lo-zh=FILE"),
+        (["--dictionaries", "lo-zh=a.tsv", "lo-zh=b.tsv"], "dictionaries: lo-zh is given twice"),
         (["--dictionaries", "lo-zh=none.tsv"], "none.tsv: no such dictionary"),
     ],
 )

@@ -327,6 +327,10 @@ ERRORS = {
     "wrong dtype": ({"encode_dtype": "float8"}, "encode_dtype='float8' is not one of float32, bfloat16"),
     "wrong head": ({"fit": "infonce", "head": "gelu"}, "head='gelu' is not one of linear"),
     "missing encoder": ({"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither the folder"),
+    "vectors of a pair twice": (
+        {"train_vectors": ["zh-vi=train.zh.npy+train.vi.npy", "zh-vi=test.zh.npy+test.vi.npy"]},
+        "train_vectors: zh-vi is given twice",
+    ),
     "one vector too few": ({"train_vectors": "test.zh.npy+test.vi.npy"}, "20 vectors for 83 texts"),
     "vectors of another kind": (
         {"test_vectors": "test.zh.cls.npy+test.vi.npy"},

@@ -143,7 +143,7 @@ def test_rows_on_other_text_do_not_share_vectors(configuration, run, data):
 
 def test_the_command_line_sets_keys_of_study_and_model(configuration, run):
     path = configuration([{"label": "one"}], study={"name": "other"})
-    results, _, _ = run(path, "--name", "tiny", "--layer", "1", "--seeds", "3")
+    results, _, _ = run(path, "--name", "tiny", "--layer", "1", "--seeds=3")
     after = next(row for row in results if row.settings["stage"] == "after")
     assert (after.settings["layer"], after.seed) == ("1", 3)
 

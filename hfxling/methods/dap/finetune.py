@@ -252,6 +252,8 @@ def _trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
     """Train; where the device's memory does not suffice, with fewer pairs in it at a time."""
     while True:
+        for evaluator in evaluators:
+            evaluator.forget()
         try:
             # A copy, as `fit` sets `max_steps` in it.
             return fit(corpus, recipe, copy.copy(training_args), tokenizer, evaluators, callbacks=[watch])
@@ -271,6 +273,10 @@ class _BestEpoch:
 
     def __init__(self, tokenizer, held_out: tuple[Sequence[str], Sequence[str]] | None):
         self.tokenizer, self.held_out = tokenizer, held_out
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as a training does."""
         self.ranks: Ranks | None = None
         self.epoch, self._epochs, self._score = 0, 0, -1.0
         self._weights: dict[str, torch.Tensor] = {}

@@ -23,7 +23,7 @@ from hfxling.models.modeling_disentangler import DisentanglerModel
 
 from .arguments import TRAINING_DEFAULTS, DisentanglerArguments, SplitSettings
 from .card import card
-from .data import Prepared, kind_of, prepare
+from .data import Prepared, check_training, kind_of, prepare
 from .evaluate import evaluate, finished_vectors
 from .train import fit, fit_heads
 
@@ -33,6 +33,7 @@ __all__ = [
     "Arguments",
     "SplitSettings",
     "card",
+    "check_training",
     "fit",
     "kind_of",
     "measure",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, TrainingArguments
 
 from hfxling.data.corpus import load_corpus
 from hfxling.data.scored import read_qe, read_sts17
@@ -37,6 +37,14 @@ class Prepared(PreparedPairs):
         return [pair.train for pair in self.vectors]
 
 
+def check_training(training_args: TrainingArguments) -> None:
+    """Refuse, before anything is encoded, what early stopping cannot work with."""
+    if not training_args.load_best_model_at_end:
+        raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
+    if not (training_args.num_train_epochs or training_args.max_steps > 0):
+        raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
+
+
 def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepared:
     """Read all text and the vectors of it, from the encoder through the cache, or from files.
 
@@ -46,10 +54,8 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
         FileNotFoundError: for a file, folder or encoder that is not there.
     """
     first = rows[0]
-    if training_args is not None and not training_args.load_best_model_at_end:
-        raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
-    if training_args is not None and not (training_args.num_train_epochs or training_args.max_steps > 0):
-        raise ValueError("num_train_epochs=0: a split that is not trained splits nothing; give more than 0.")
+    if training_args is not None:
+        check_training(training_args)
     scored = []
     if first.qe:
         scored += read_qe(first.qe, split=first.qe_split)

@@ -44,6 +44,7 @@ class Patience(EarlyStoppingCallback):
     """Early stopping; a run that goes on from a checkpoint has waited as long as that had."""
 
     def on_train_begin(self, args, state: TrainerState, control, **kwargs):
+        """Count those epochs, too."""
         super().on_train_begin(args, state, control, **kwargs)
         self.early_stopping_patience_counter = epochs_without_gain(state)
 

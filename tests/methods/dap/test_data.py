@@ -158,6 +158,18 @@ def test_real_text(shared_data):
     np.testing.assert_allclose(weights(corpus, args), expected / expected.sum())
 
 
+def test_parts_of_one_collection_are_one_test_and_none_is_trained_on(tmp_path):
+    for lang in ("zh", "vi"):
+        lines = "".join(f"{lang} {row}\n" for row in range(60))
+        (tmp_path / f"{lang}.txt").write_text(lines, encoding="utf-8")
+    both = f"{tmp_path}/zh.txt+{tmp_path}/vi.txt"
+    args = DapArguments(pairs=["zh-vi"], train_data=[both], test_data=[f"{both}@1-10", f"{both}@31-35"])
+    tests = HeldOut(args)
+    assert {name: len(of_set["zh"]) for name, of_set in tests.sets.items()} == {tmp_path.name: 15}
+    (pair,) = load_corpus(args, tests=tests.tests()).pairs
+    assert (len(pair.train), pair.leaks) == (45, 15)
+
+
 ROWS = [
     {"source": "abc", "target": "a", "source_lang": "zh", "target_lang": "en"},
     {"source": "a", "target": "abcdefgh", "source_lang": "vi", "target_lang": "en"},
