@@ -153,7 +153,7 @@ def plain(text: str) -> str:
 
 
 def top_count(top: float | str, total: int) -> int:
-    """How many pairs are kept of so many: 5000 is a count, 0.8 a share."""
+    """How many pairs are kept of so many, one at least: 5000 is a count, 0.8 a share."""
     number = top
     if isinstance(top, str):
         with suppress(ValueError):
@@ -162,7 +162,7 @@ def top_count(top: float | str, total: int) -> int:
     if isinstance(number, int) and not isinstance(number, bool) and number >= 1:
         return number
     if isinstance(number, float) and 0 < number < 1:
-        return round(number * total)
+        return max(1, round(number * total))
     raise ValueError(
         f"top={top}: give a count of pairs, such as 5000, or a share of them between 0 and 1, such as 0.8."
     )

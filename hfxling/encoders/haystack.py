@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, vstack
 from hfxling.data.features import cached_features
 from hfxling.data.filters import word_counts
 from hfxling.data.texts import Texts
+from hfxling.files import content_hash
 from hfxling.sentences.engine import CANDIDATES, rescored, rows_of, strongest
 from hfxling.sentences.neighbours import Neighbours, slices, unit
 from hfxling.sentences.shards import of_tile
@@ -27,6 +28,7 @@ from .stored import StoredVectors
 
 MANY = 4e9  # sentence pairs from which on links alone score candidates only
 _CHUNK = 2_000  # texts whose links are held at once
+_LEAST_BLANK = 10  # texts without a vector, from which on a share of them says something
 
 
 class Haystack:
@@ -222,12 +224,11 @@ class Haystack:
         encoder = self._static if kind == "static" else self.dense
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
-        # Of a text that links know nothing of, static vectors are zero, which has no direction; of the model's none is.
-        is_blank = encoder is not self.encoder
-        encode = partial(_encoded, encoder, language, role, is_blank)
+        is_all = encoder is self.encoder  # there are no links beside it
+        encode = partial(_encoded, encoder, language, role, is_all)
         if self.loaders is not None:
             load = self._load_static if kind == "static" else self.loaders["model"]
-            encode = self._elsewhere(load, self.device, language, role, is_blank)
+            encode = self._elsewhere(load, self.device, language, role, is_all)
         if encoder.is_in_memory:
             vectors = encode(texts)
         else:
@@ -236,7 +237,7 @@ class Haystack:
                 "revision": encoder.revision,
                 "route": encoder.route(language, role),
                 "prompt": encoder.prompt,
-                "blank": is_blank,
+                "blank": "by text",
             }
             vectors = cached_features(
                 texts,
@@ -257,7 +258,7 @@ class Haystack:
             if self.fusion is not None:
                 self._dense("model", side)  # before: two at once would wait for each other's workers
             load = self.loaders["model" if self.lexical is None else "lexical"]
-            encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side], False)
+            encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side], True)
             encode.expect([texts[part] for part in slices(len(texts), _CHUNK)])
         return self._parts(side, np.arange(len(texts)), encode)
 
@@ -266,7 +267,7 @@ class Haystack:
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
         if encode is None:
-            encode = partial(_encoded, self.sparse, language, role, False)
+            encode = partial(_encoded, self.sparse, language, role, True)
         dense_blocks, sparse_blocks = [], []
         for part in slices(len(rows), _CHUNK):
             few = rows[part]
@@ -294,9 +295,21 @@ def _loaded(load: Callable[[], Encoder], *settings) -> Callable:
     return partial(_encoded, load(), *settings)
 
 
-def _encoded(encoder: Encoder, language: str, role: str, is_blank: bool, texts: list[str]):
-    """Vectors of texts; a text of which a static encoder knows nothing gets a vector of ones."""
+def _encoded(encoder: Encoder, language: str, role: str, is_all: bool, texts: list[str]):
+    """Vectors of texts; one of which a static encoder knows no word, whose vector is zero, gets a direction of its own.
+
+    So it is near to others by chance alone. Where most are so, and nothing else scores them, the model is refused.
+    """
     vectors = encoder.encode(texts, language, role, progress=False)
-    if is_blank:
-        vectors[~vectors.any(axis=1)] = 1
+    if not isinstance(vectors, np.ndarray):
+        return vectors
+    blank = np.flatnonzero(~vectors.any(axis=1))
+    if is_all and len(blank) >= _LEAST_BLANK and 2 * len(blank) > len(texts):
+        raise ValueError(
+            f"{len(blank)} of {len(texts)} sentences have no vector: {encoder.label} does not know the language "
+            f"({language}). Give another model."
+        )
+    for row in blank:
+        seed = int(content_hash([role, texts[row]]), 16)
+        vectors[row] = np.random.default_rng(seed).normal(size=vectors.shape[1])
     return vectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -87,7 +88,7 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         FileNotFoundError: no such file.
     """
     names = [str(file) for file in files]
-    if isinstance(files, str | Path) or len(names) < 2 or len(set(names)) < len(names):
+    if isinstance(files, str | Path) or len(names) < 2 or len(set(map(os.path.realpath, names))) < len(names):
         listed = files if isinstance(files, str | Path) else " ".join(names)
         raise ValueError(f"files={listed}: give two results.json or more, all different.")
     if not 0 < level < 1:
@@ -126,7 +127,10 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
             if problem:
                 what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
                 raise ValueError(f"{what}: {first_name} and {name} are of {problem}; measure both on the same.")
-            tests.append((one, other, name, paired(other.items, one.items)))
+            sides = [other.items, one.items]
+            if one.metric == "AER":  # its items are those of an F1, which falls where it rises
+                sides.reverse()
+            tests.append((one, other, name, paired(*sides)))
     corrected = holm([test.p_value for *_, test in tests])
     return [Comparison(*parts, float(p_value)) for parts, p_value in zip(tests, corrected)]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from hfxling.models.modeling_lexical import LexicalModel
     from hfxling.selection.select import Selection
 
-    from .grow import Round
+    from .grow import Grown, Round
 
 logger = logging.getLogger(__name__)
 LEAST_SENTENCES = 20  # distinct ones of a text
@@ -137,8 +137,8 @@ def bootstrap(
 
     An encoder that knows both languages, or word links of seed pairs, or both find the first pairs; a lexical model,
     and a head on the encoder, are learnt from these and find more, and again, until there are hardly more good pairs.
-    Then the bitext is written, and what `hfxling fit` makes of its pairs: the encoder with its head, and the lexical
-    model.
+    Then the bitext is written, and what `hfxling fit` makes of the pairs that were learnt from last (the known ones and
+    all that are right by an estimated 70 %): the encoder with its head, and the lexical model.
 
     Example:
         >>> found = hfxling.bootstrap("a.zh", "b.vi", seed_pairs="seed.tsv", languages=("zh", "vi"))
@@ -233,6 +233,7 @@ def bootstrap(
     options = {"rounds": rounds, "precision": precision, "seed": seed, "memory": memory}
     grown = grow(texts, pair, vectors=vectors, known=known, report=report, **options)
     rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
+    _warn_of_no_pairs(rows, known, grown)
     learnt = []
     for known_texts, side, rows_of_side in zip(known, texts, grown.learnt):  # the third of `learnt`, scores, is left
         learnt.append([*known_texts, *(side[row] for row in rows_of_side)])
@@ -242,6 +243,17 @@ def bootstrap(
         result.save(output)
         logger.info("pairs: %s; model: %s", Path(output, "pairs.tsv"), Path(output, "model"))
     return result
+
+
+def _warn_of_no_pairs(rows: list[ScoredPair], known: tuple[list[str], list[str]], grown: Grown) -> None:
+    """Say that the table is empty, and what the models have learnt from all the same."""
+    if not rows:
+        logger.warning(
+            "no pair is of the wanted precision and without the flags that are filtered: the table is empty; models "
+            "learn from %d known pairs and %d likely ones. Ask for a lower --precision or fewer --filters",
+            len(known[0]),
+            len(grown.learnt.score),
+        )
 
 
 def _name(text: Any) -> str | None:

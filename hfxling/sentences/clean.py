@@ -245,6 +245,7 @@ def clean(
     rows = cleaned.kept
     if min_words_gain is not None:
         judge_words(cleaned, rows, pair, min_words_gain)
+        rows = cleaned.kept  # those with a reason have no score, and no part in `top`
     if encoder is not None and len(rows):
         scores = score_pairs(
             encoder,

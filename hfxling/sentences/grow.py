@@ -137,7 +137,7 @@ class Heaps:
         random = np.random.default_rng(seed)
         self.fold = random.permutation(np.arange(self.sizes[0]) % FOLDS)
         self.sample = [random.permutation(size)[:_SAMPLE] for size in self.sizes]
-        self.dense = None if vectors is None else [centred(side) for side in vectors]
+        self.dense = None if vectors is None else [centred(side, seed) for seed, side in enumerate(vectors)]
         self.lengths = [word_counts(side, language) for side, language in zip(self.texts, self.languages)]
 
     def mine(self, learnt: Mined | None) -> tuple[Mined, tuple[Impostors, Impostors]]:
@@ -213,8 +213,11 @@ class Heaps:
         return ready, spread(ready[0][self.sample[0]] @ ready[1][self.sample[1]].T)
 
 
-def centred(vectors: np.ndarray) -> np.ndarray:
-    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other."""
+def centred(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
+    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other.
+
+    `seed` is another one for each text: equal ones would give these the same directions.
+    """
     given = np.asarray(vectors, np.float32)
     rows = np.flatnonzero(given.any(axis=1))  # a static model has no vector for a text of which it knows no word
     ready = np.zeros_like(given)
@@ -228,7 +231,7 @@ def centred(vectors: np.ndarray) -> np.ndarray:
             "the language. Give another model or known pairs."
         )
     # Each gets a direction of its own, so that it is near to others by chance alone.
-    ready[blank] = np.random.default_rng(0).normal(size=(len(blank), given.shape[1]))
+    ready[blank] = np.random.default_rng(seed).normal(size=(len(blank), given.shape[1]))
     return unit(ready)
 
 

@@ -323,14 +323,21 @@ def mine(
             mined = mined.at(mined.score >= threshold)
         elif top is None:
             logger.info("all pairs are given, good ones first: cut them by --precision, --threshold or --top")
-        kept = None if top is None else top_count(top, len(mined.score))
-        rows = flagged(mined, searched, pair, filters=filters, dedup=dedup, top=kept)
+        rows = _flagged_top(top, mined, searched, pair, filters=filters, dedup=dedup)
         by_impostors = estimate is not None and hidden_pairs is None
-        result = MinedPairs(rows, (sizes[0], sizes[1]), estimate, by_impostors)
+        result = MinedPairs(rows, (len(sides[0].texts), len(sides[1].texts)), estimate, by_impostors)
         if output is not None:
             result.save(output)
             logger.info("pairs: %s", output)
     return result
+
+
+def _flagged_top(top: float | str | None, mined: Mined, *of_flagged: Any, **options: Any) -> list[ScoredPair]:
+    """`flagged`, the best so many, or the best share of those without unwanted flags and doubles."""
+    is_share = top is not None and float(top) < 1
+    most = None if top is None or is_share else top_count(top, len(mined.score))
+    rows = flagged(mined, *of_flagged, **options, top=most)
+    return rows[: top_count(top, len(rows))] if is_share else rows
 
 
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
@@ -339,6 +346,8 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
         raise ValueError("--threshold, --top and --precision: give one of them at most.")
     if known and precision is None:
         raise ValueError("--known is of use for --precision alone: give that, too, or leave it out.")
+    if unpaired is not None and precision is None:
+        raise ValueError("--unpaired is of use for --precision alone: give that, too, or leave it out.")
     if precision is not None:
         check_wanted(precision, unpaired)
     if threshold is not None and not math.isfinite(threshold):

@@ -16,9 +16,8 @@ import numpy as np
 from hfxling.files import atomic_path
 from hfxling.parts import claim, readable, remove_parts
 
-from .neighbours import Neighbours, Vectors, best_first, joined, one_or_all
+from .neighbours import TIE, Neighbours, Vectors, best_first, joined, one_or_all
 
-_TIE = 1e-6  # of the scores of two tiles
 _FILES = ("tile_*_*.parquet", "forward_*.parquet", "backward_*.parquet")
 
 Tile = tuple[slice, slice]  # rows of the source and of the target
@@ -76,6 +75,7 @@ def search(
         for j in range(len(columns)):
             if not ((folder / f"forward_{i}.parquet").exists() or (folder / f"tile_{i}_{j}.parquet").exists()):
                 missing.append((i, j))
+    tie = TIE["cosine" if isinstance(one_or_all(source), np.ndarray) else "dot"]  # as `both_ways` compares them
     neighbours = run(source, target, [(rows[i], columns[j]) for i, j in missing], k, options)
     to_search = {*missing}
     for i, part in enumerate(rows):
@@ -83,7 +83,7 @@ def search(
             if (i, j) in to_search:
                 _save(folder / f"tile_{i}_{j}.parquet", *next(neighbours))
             done((part.stop - part.start) * (other.stop - other.start))
-        _merge_row(folder, i, rows, columns, k)
+        _merge_row(folder, i, rows, columns, k, tie)
     sides = []
     for name, parts in (("forward", rows), ("backward", columns)):
         loaded = []
@@ -101,7 +101,7 @@ def _shards(count: int, size: int, k: int) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
-def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int) -> None:
+def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int, tie: float) -> None:
     """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time.
 
     The forward file comes last of what is written: where it is, the row is done. A target's file says how many rows are
@@ -113,13 +113,13 @@ def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[sl
         for j, part in enumerate(columns):
             (of_source, of_target), _ = _load(folder / f"tile_{i}_{j}.parquet")
             of_source = Neighbours(of_source.rows + part.start, of_source.scores)
-            forward = of_source if forward is None else merge(forward, of_source, k)
+            forward = of_source if forward is None else merge(forward, of_source, k, tie)
             backward = Neighbours(of_target.rows + rows[i].start, of_target.scores)
             backward_path = folder / f"backward_{j}.parquet"
             merged = 0
             if backward_path.is_file():
                 (before,), merged = _load(backward_path)
-                backward = merge(before, backward, k)
+                backward = merge(before, backward, k, tie)
             if merged <= i:
                 _save(backward_path, backward, merged=i + 1)
         _save(forward_path, forward)
@@ -127,11 +127,11 @@ def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[sl
         path.unlink()
 
 
-def merge(one: Neighbours, other: Neighbours, k: int) -> Neighbours:
-    """The k best of the neighbours that two searches found for the same vectors."""
+def merge(one: Neighbours, other: Neighbours, k: int, tie: float) -> Neighbours:
+    """The k best of the neighbours that two searches found for the same vectors; scores tie within `tie`."""
     rows = np.hstack([one.rows, other.rows])
     scores = np.hstack([one.scores, other.scores])
-    return Neighbours(*best_first(rows, scores, k, _TIE))
+    return Neighbours(*best_first(rows, scores, k, tie))
 
 
 def clear(folder: str | Path) -> None:

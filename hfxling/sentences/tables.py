@@ -64,8 +64,10 @@ def write_tables(*tables: tuple[str | Path, Columns, bool]) -> int:
         How many texts a TSV could not hold as they are; see `to_tsv`.
     """
     changed = 0
+    # What cannot be taken back comes last, and is finished first: where a pipe breaks, no file is written either.
+    streams_last = sorted(tables, key=lambda table: is_stream(table[0]))
     with ExitStack() as all_of_them:
-        for path, columns, header in tables:
+        for path, columns, header in streams_last:
             scratch = all_of_them.enter_context(atomic_path(path))
             if Path(path).suffix.lower() == ".parquet":
                 _write_parquet(scratch, columns)

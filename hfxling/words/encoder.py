@@ -178,8 +178,10 @@ class WordEncoder:
                 if states.keys() >= set(line_windows):
                     offsets = [np.array(encoded["offset_mapping"][each]) - len(self.prompt) for each in line_windows]
                     places, vectors = _joined(offsets, [states.pop(each) for each in line_windows])
-                    # Special tokens are empty, and the prompt stands before 0.
-                    is_text = (places[:, 1] > places[:, 0]) & (places[:, 0] >= 0)
+                    # Special tokens are empty, and the prompt ends before 0, where the first word's piece may begin: in
+                    # "query: Ab" it has the space in it.
+                    places = np.maximum(places, 0)
+                    is_text = places[:, 1] > places[:, 0]
                     yield line, places[is_text], vectors[is_text]
 
     def _check_known(self, ids: Sequence[Sequence[int]]) -> None:
