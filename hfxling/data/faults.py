@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 from statistics import median
 from typing import Literal, get_args
 
-from .codes import written_like
+from .codes import base_code, written_like
 from .langid import (
     SCRIPT_OF,
     UNSPACED,
@@ -102,8 +102,9 @@ class FaultFinder:
         """
         finder = cls(source_lang, target_lang)
         sides = _readable(draw_sample(pairs, seed))
-        if len(sides) < _LEAST and {source_lang, target_lang} <= set(LANGUAGES):
-            sides += _readable(zip(sample_texts(source_lang, generated=0), sample_texts(target_lang, generated=0)))
+        pair = base_code(source_lang), base_code(target_lang)
+        if len(sides) < _LEAST and {*pair} <= {*LANGUAGES}:
+            sides += _readable(zip(*(sample_texts(language, generated=0) for language in pair)))
         sides = _unlike([pair for pair in sides if not _is_copy(*pair) and not _is_looped(*pair)])
         # What the first round, with limits that hold for any languages, lets pass teaches closer ones to the second.
         for _ in range(_ROUNDS):

@@ -172,12 +172,17 @@ def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np
     return joined[0], joined[1]
 
 
+def _csls_k(source: WordTable, target: WordTable) -> int:
+    """Neighbours of CSLS; of a vocabulary with fewer words all of them."""
+    return min(CSLS_K, *map(len, _pools(source, target)))
+
+
 def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
     CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
     """
-    return nearest(queries, target.vectors, top, "csls", csls_k=CSLS_K, pools=_pools(source, target))
+    return nearest(queries, target.vectors, top, "csls", csls_k=_csls_k(source, target), pools=_pools(source, target))
 
 
 def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) -> LexiconScores:
@@ -205,7 +210,7 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
             rows_of_word.update(candidates.get(translation, ()))
         gold.append(sorted(rows_of_word))
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
-    vectors = ranking_vectors(queries, rows, "csls", csls_k=CSLS_K, pools=_pools(source, target))
+    vectors = ranking_vectors(queries, rows, "csls", csls_k=_csls_k(source, target), pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)
     return LexiconScores(asked, ranks, len(dictionary), len(with_vector), len(translated), len(target.words))
 

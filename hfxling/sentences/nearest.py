@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hfxling.data.codes import base_code
 from hfxling.data.pairs import is_source
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.data.texts import as_list, check_texts, read_texts
@@ -25,7 +26,7 @@ class Nearest(Result):
     Attributes:
         sentences: that were looked up.
         texts: their k nearest candidates.
-        rows: (N, k) positions of these among the candidates.
+        rows: (N, k) positions of these, from 0, in the list of candidates or among the lines of the file.
         scores: (N, k) cosines, or inner products of sparse vectors.
     """
 
@@ -115,29 +116,38 @@ def nearest(
         trust_remote_code=trust_remote_code,
     )
     source, target = languages_of(encoder, languages)
-    pool = read_candidates(candidates, target)
+    pool, places_of = read_candidates(candidates, target)
     queries = encoder.encode(sentences, source, "query", progress=False)
     documents = encoder.encode(pool, target, "document", progress=shown())
     rows, scores = neighbours.nearest(queries, documents, top, encoder.method)
     texts = []
     for places in rows:
         texts.append([pool[place] for place in places])
-    return Nearest(list(sentences), texts, rows, scores)
+    return Nearest(list(sentences), texts, np.asarray(places_of)[rows], scores)
 
 
-def read_candidates(candidates: Text | None, language: str | None) -> list[str]:
-    """Sentences that are searched: those of a list or file, or the sample corpus' test text of the language."""
+def read_candidates(candidates: Text | None, language: str | None) -> tuple[list[str], list[int]]:
+    """Sentences that are searched, and where each stands: those of a list or file, or the sample corpus' test text."""
     if candidates is None:
+        language = None if language is None else base_code(language)
         if language not in LANGUAGES:
             known = ", ".join(LANGUAGES)
             raise ValueError(
                 f"the sample corpus has no text for language {language}: give candidates, or give languages, "
                 f"such as zh vi; the candidates' is one of {known}."
             )
-        return sample_texts(language, "test")
+        texts = sample_texts(language, "test")
+        return texts, list(range(len(texts)))
     if is_source(candidates):
-        return read_texts(str(candidates)).texts
-    texts = [text.strip() for text in as_list(candidates) if text.strip()]
+        text = read_texts(str(candidates))
+        return text.texts, [line - 1 for line in text.lines]
+    texts, places = [], []
+    for place, candidate in enumerate(as_list(candidates)):
+        if not isinstance(candidate, str):
+            raise ValueError(f"candidates[{place}] is {candidate!r}; give text.")
+        if candidate.strip():
+            texts.append(candidate.strip())
+            places.append(place)
     if not texts:
         raise ValueError("candidates: no sentence in it; give at least one.")
-    return texts
+    return texts, places

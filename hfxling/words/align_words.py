@@ -27,7 +27,14 @@ from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
 from hfxling.verbs import Languages, Model, OutputFile, Result, verb
 
-from .confidence import LinkConfidence, cross_validated, expected_calibration_error, gather, link_features
+from .confidence import (
+    LEAST_PAIRS,
+    LinkConfidence,
+    cross_validated,
+    expected_calibration_error,
+    gather,
+    link_features,
+)
 from .links import Layer, Method, Units
 
 if TYPE_CHECKING:
@@ -70,12 +77,14 @@ class WordLinks(Result):
         method: how links were decided.
         pairs: one entry for each sentence pair.
         has_confidence: whether scores are those of a fitted confidence.
+        with_scores: whether `to_text` and `save` give them, too, where they are not told.
     """
 
     languages: Languages
     method: str
     pairs: list[PairLinks]
     has_confidence: bool = False
+    with_scores: bool = False
 
     @property
     def links(self) -> list[list[Link]]:
@@ -87,9 +96,9 @@ class WordLinks(Result):
         """The scores of every pair's links."""
         return [pair.scores for pair in self.pairs]
 
-    def to_text(self, *, with_scores: bool = False) -> str:
+    def to_text(self, *, with_scores: bool | None = None) -> str:
         """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), a line a pair."""
-        if not with_scores:
+        if not (self.with_scores if with_scores is None else with_scores):
             return "".join(f"{format_links(links)}\n" for links in self.links)
         lines = []
         for pair in self.pairs:
@@ -97,7 +106,7 @@ class WordLinks(Result):
             lines.append(" ".join(scored) + "\n")
         return "".join(lines)
 
-    def save(self, path: str | Path, *, with_scores: bool = False) -> None:
+    def save(self, path: str | Path, *, with_scores: bool | None = None) -> None:
         """Write the links: what `to_text` says, or by the file's ending `.jsonl` or `.tsv`.
 
         A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score. A JSONL file has a line a pair:
@@ -265,7 +274,7 @@ def align_words(
         min_confidence: leave out links with a lower score; of a trained aligner it needs a confidence, or links.
         output: file of links, a line a pair; with the ending .jsonl also the places of all units in the original lines,
             and the scores; with .tsv a row a link.
-        with_scores: write a score behind every link in a file of links, such as 0-0:0.97.
+        with_scores: write a score behind every link, such as 0-0:0.97.
         heatmap: PNG of one pair's weights.
         pair: number of the pair for the heatmap, from 1.
         batch_size: pairs at a time, by default as many as fit; the links do not depend on it.
@@ -284,7 +293,17 @@ def align_words(
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if fit_confidence is not None:
-        _check_only_gold(confidence, units, [source, output, heatmap])
+        others = {
+            "layer": layer,
+            "prompt": prompt,
+            "dtype": dtype if dtype != "float32" else None,
+            "device": device,
+            "links_revision": links_revision,
+            "min_confidence": min_confidence,
+            "with_scores": with_scores,
+            "plan": plan,
+        }
+        _check_only_gold(confidence, units, [source, output, heatmap], others)
         return fit_link_confidence(
             fit_confidence,
             languages=languages,
@@ -326,22 +345,22 @@ def align_words(
     if plan:
         return plan_of(partial(open_aligner, source, target, languages, **options), scored)
     aligner, text = open_aligner(source, target, languages, **options)
-    if heatmap is not None and not 1 <= pair <= len(text):
-        raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
+    if heatmap is not None:
+        _check_pair(pair, text)
     _check_confidence(fitted, confidence, min_confidence, aligner)
     # Models are told apart by their content, not by their names, and the device does not change the links.
     settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
     settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
     parts = _parts_of(text, output, (model, revision), (links, links_revision), confidence, settings)
     pairs = _aligned(aligner, text, parts, scored)
+    result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None, with_scores)
+    if output is not None:
+        result.save(output)
     if heatmap is not None:
         (line,) = aligner([text.source[pair - 1]], [text.target[pair - 1]])
         source_units = [span.text for span in line.source]
         target_units = [span.text for span in line.target]
         draw_alignment(heatmap, _weights(line), source_units, target_units, pairs[pair - 1].links)
-    result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None)
-    if output is not None:
-        result.save(output, with_scores=with_scores)
     if parts is not None:
         remove_parts(parts, ["links_*.jsonl"])
     return result
@@ -459,7 +478,7 @@ def fit_link_confidence(
         The confidence, and how good links and confidence are.
 
     Raises:
-        ValueError: a malformed gold file, or one with links of fewer than 10 pairs; and as `align_words`.
+        ValueError: a malformed gold file, or one with links of fewer than 13 pairs; and as `align_words`.
         FileNotFoundError: no such file or model.
     """
     from .sources import open_aligner  # loads torch
@@ -479,6 +498,9 @@ def fit_link_confidence(
     )
     lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
     features, is_right, groups = gather(lines, pairs)
+    count = len(np.unique(groups))
+    if count < LEAST_PAIRS:
+        raise ValueError(f"{gold}: links of {count} sentence pairs; a confidence needs {LEAST_PAIRS} or more.")
     error = expected_calibration_error(cross_validated(features, is_right, groups), is_right)
     confidence = LinkConfidence.fit(
         features,
@@ -503,12 +525,23 @@ def _check_batch_size(batch_size: int | None) -> None:
         raise ValueError(f"batch_size={batch_size}: give 1 or more.")
 
 
-def _check_only_gold(confidence: str | None, units: str, others: Sequence[Any]) -> None:
+def _check_pair(pair: int, text: Pairs) -> None:
+    """Refuse what no heatmap can be drawn of, before anything is aligned."""
+    if not 1 <= pair <= len(text):
+        raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
+    if not (text.source[pair - 1].strip() and text.target[pair - 1].strip()):
+        raise ValueError(f"pair={pair} has an empty side, so there is nothing to draw; give another for the heatmap.")
+
+
+def _check_only_gold(confidence: str | None, units: str, files: Sequence[Any], others: dict[str, Any]) -> None:
     """Refuse what does not go with `fit_confidence`."""
     if confidence is None or units != "words":
         raise ValueError("fit_confidence needs confidence, a file to write to, and units words.")
-    if any(other is not None for other in others):
+    if any(file is not None for file in files):
         raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
+    for name, value in others.items():
+        if value:
+            raise ValueError(f"{name}={value}: fit_confidence does not heed it; leave it out.")
 
 
 def _check_confidence(fitted: LinkConfidence | None, path: str | None, least: float, aligner: LineAligner) -> None:

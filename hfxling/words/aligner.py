@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -185,12 +186,19 @@ def words(line: str) -> list[Span]:
 
 
 def units_of(line: str, segments: list[Span], units: str) -> list[Span]:
-    """The units of a line: its words, the vocabulary's segments, or its characters without white space."""
+    """The units of a line: words, the vocabulary's segments, or characters, marks with the letter they are on."""
     if units == "segments":
         return segments
     if units == "words":
         return words(line)
-    return [Span(letter, place, place + 1) for place, letter in enumerate(line) if not letter.isspace()]
+    spans: list[Span] = []
+    for place, letter in enumerate(line):
+        kind = unicodedata.category(letter)
+        if (kind[0] == "M" or kind == "Cf") and spans and spans[-1].end == place:  # a part of the letter before
+            spans[-1] = Span(spans[-1].text + letter, spans[-1].start, place + 1)
+        elif not letter.isspace() and kind != "Cf":
+            spans.append(Span(letter, place, place + 1))
+    return spans
 
 
 def membership(units: list[Span], segments: list[Span]) -> np.ndarray:

@@ -28,6 +28,7 @@ FEATURES = (
     "log_length",  # units of the shorter side
 )
 BINS = 10
+LEAST_PAIRS = 13  # with gold links: ten are left where a fifth is held out
 _LEAST = 1e-6  # weights below count as this
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
+SPARE = 10  # translations that are looked up beyond those that are wanted
 _COLUMNS = ("word", "count", "rank", "translation", "score", "together")
 
 
@@ -186,22 +187,23 @@ def lexicon(
         scores = score_lexicon(entries, *tables)
         described = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
         results = lexicon_results(scores, entries, model=links.name, **described)
-    rows = _translations(text, lines_of_words, counts[0], tables, top, min_count)
+    lines_of = occurrences(encoded[1], runs, letters_only=False)
+    rows = _translations(text, lines_of_words[0], lines_of, counts[0], tables, top, min_count)
     result = Lexicon(links.languages, rows, results)
     if output is not None:
         result.save(output)
     return result
 
 
-def occurrences(encoded: Sequence[Encoding], longest: int) -> dict[str, set[int]]:
-    """Known segments with a letter in them, and runs of these without gaps: text -> their lines."""
+def occurrences(encoded: Sequence[Encoding], longest: int, *, letters_only: bool = True) -> dict[str, set[int]]:
+    """Known segments (with a letter in them, or any) and runs of these without gaps: text -> their lines."""
     lines_of: dict[str, set[int]] = {}
     for number, row in enumerate(encoded):
         for start in range(len(row.ids)):
             text = ""
             end = row.spans[start].start
             for id_, span in zip(row.ids[start : start + longest], row.spans[start : start + longest]):
-                is_word = id_ > EOS and any(map(str.isalpha, span.text))
+                is_word = id_ > EOS and (not letters_only or any(map(str.isalpha, span.text)))
                 if not is_word or span.start > end:
                     break
                 text += span.text
@@ -245,7 +247,8 @@ def _word_vectors(
 
 def _translations(
     text: Pairs,
-    lines_of_words: Sequence[dict[str, set[int]]],
+    lines_of_words: dict[str, set[int]],
+    lines_of: dict[str, set[int]],
     counts: dict[str, int],
     tables: Sequence[WordTable],
     top: int,
@@ -258,16 +261,17 @@ def _translations(
     if not asked:
         raise ValueError(f"{text.name}: no known word is in min_count={min_count} sentences; lower it.")
     queries = source.vectors[[row_of[word] for word in asked]]
-    nearest_rows, scores = translate(queries, source, target, top=top)
+    nearest_rows, scores = translate(queries, source, target, top=top + SPARE)
 
     def length(row: int) -> tuple[int, int]:
         return len(text.source[row]) + len(text.target[row]), row
 
     rows = []
     for word, candidates, values in bar(zip(asked, nearest_rows, scores), total=len(asked), unit="words"):
-        for rank, (candidate, score) in enumerate(zip(candidates, values), 1):
-            translation = target.words[candidate]
-            together = lines_of_words[0][word] & lines_of_words[1].get(translation, set())
+        # Pieces of the vocabulary that no line has are no word.
+        there = [(target.words[row], score) for row, score in zip(candidates, values) if target.words[row] in lines_of]
+        for rank, (translation, score) in enumerate(there[:top], 1):
+            together = lines_of_words[word] & lines_of[translation]
             shortest = sorted(together, key=length)[:EXAMPLES]
             examples = [(text.source[row], text.target[row]) for row in shortest]
             rows.append(Translation(word, counts[word], rank, translation, float(score), len(together), examples))

@@ -48,7 +48,12 @@ def test_a_model_without_parts_and_candidates_of_a_file(folder, tmp_path):
     assert (found.scores[0, 0], found.texts[0][0]) == (pytest.approx(score, abs=1e-6), text)
     in_memory = hfxling.nearest(asked, model=SentenceTransformer(str(folder / "plain")), candidates=candidates, top=9)
     assert in_memory.rows.shape == (2, 3), "as many as there are"
-    np.testing.assert_array_equal(in_memory.rows[:, :2], found.rows)
+    line_of = np.array([0, 2, 3])  # the second line is empty
+    np.testing.assert_array_equal(line_of[in_memory.rows[:, :2]], found.rows)
+    with_blank = ["hello", "", "rain today", "  I love apples"]
+    found = hfxling.nearest(asked, model=folder / "plain", candidates=with_blank, top=2)
+    for places, texts in zip(found.rows, found.texts):
+        assert [with_blank[place].strip() for place in places] == texts
 
 
 def test_the_command_prints_the_table(folder, tmp_path, capfd):

@@ -74,6 +74,9 @@ def test_spans_slice_back_to_the_words_of_the_original_line(folder, tmp_path):
 
 def test_picture(folder, tmp_path):
     align(folder, heatmap=tmp_path / "p.png")
+    text = ["你好", "今天下雨", ""], ["xin chào", "hôm nay trời mưa", "không"]
+    with pytest.raises(ValueError, match="pair=3 has an empty side"):
+        hfxling.align_words(*text, languages=("zh", "vi"), heatmap=tmp_path / "q.png", pair=3)
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -105,6 +108,7 @@ def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
     [
         (["--min_confidence", "0.5", "source", "target"], "min_confidence needs confidence, a file"),
         (["--fit_confidence", "gold.tsv"], "needs confidence, a file to write to"),
+        (["--fit_confidence", "gold.tsv", "--confidence", "c.json", "--layer", "3"], "fit_confidence does not heed it"),
         (["--fit_confidence", "gold.tsv", "--confidence", "gold.tsv"], "is read, too"),
         ([], "give a source and a target text"),
         (["source", "gold.tsv", "--languages", "lo", "zh"], "'lo' is none of the model's: en, zh"),

@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 from planted_words import sentences
 from sentence_transformers import SentenceTransformer
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Metaspace
+from transformers import PreTrainedTokenizerFast
 
 import hfxling
 from hfxling.cli import main
 from hfxling.data.pharaoh import read_links
 from hfxling.data.segment import Span, Vocabulary
 from hfxling.words import prior as link_prior
-from hfxling.words.aligner import membership, words
+from hfxling.words.aligner import membership, units_of, words
 from hfxling.words.encoder import WordEncoder, similarities
 from hfxling.words.joint import JointAligner, View, segment_similarities, view_segmenters, word_map
 from hfxling.words.links import agreement, attention, softmax_links
@@ -365,3 +369,34 @@ def test_what_nobody_sees_in_a_word_changes_no_vector(tiny_bert, tiny_sentence_t
             vectors[row] = states
         np.testing.assert_array_equal(vectors[0], vectors[1])
     assert model.tokenizer.backend_tokenizer.normalizer is None  # the model's own is as it was
+
+
+def test_the_first_word_has_its_piece_behind_a_prompt(tiny_bert):
+    """A piece of SentencePiece begins with the space before its word, and that one stands in the prompt."""
+    pieces = Tokenizer(WordLevel({"[PAD]": 0, "[UNK]": 1, "▁query:": 2, "▁Ab": 3, "▁cd": 4}, unk_token="[UNK]"))
+    pieces.pre_tokenizer = Metaspace()
+    encoder = WordEncoder(str(tiny_bert), layer=0, prompt="query: ")
+    encoder.tokenizer = PreTrainedTokenizerFast(tokenizer_object=pieces, pad_token="[PAD]", unk_token="[UNK]")
+    ((_, places, vectors),) = encoder.pieces(["Ab cd"])
+    assert places.tolist() == [[0, 2], [2, 5]]
+    assert len(vectors) == 2
+
+
+def test_marks_belong_to_the_letter_that_they_stand_on():
+    line = "ที่ บ\u200be\u0323\u0302"
+    spans = units_of(line, [], "characters")
+    assert [span.text for span in spans] == ["ที่", "บ\u200b", "e\u0323\u0302"]
+    assert [line[span.start : span.end] for span in spans] == [span.text for span in spans]
+
+
+def test_the_command_prints_scores_where_it_is_asked_for_them(tmp_path, capsys):
+    rows = hfxling.load_parallel("sample", "zh", "vi").select(range(30))
+    for name, lines in (("zh", rows["source"]), ("vi", rows["target"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    argv = ["align", str(tmp_path / "zh"), str(tmp_path / "vi"), "--languages", "zh", "vi"]
+    main([*argv, "--with_scores"])
+    scored = capsys.readouterr().out.splitlines()
+    main(argv)
+    plain = capsys.readouterr().out.splitlines()
+    assert [" ".join(link.partition(":")[0] for link in line.split()) for line in scored] == plain
+    assert any(":0." in line for line in scored)

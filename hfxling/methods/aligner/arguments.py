@@ -101,5 +101,15 @@ class AlignerArguments(AlignerSettings, TextArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vocabularies."""
-        names = (*TEXT_KEYS, "model", "vocab_size", "min_count", "pieces", "segmenters", "max_words", "dictionaries")
+        names = (
+            *TEXT_KEYS,
+            "model",
+            "vocab_size",
+            "min_count",
+            "pieces",
+            "segmenters",
+            "max_words",
+            "dictionaries",
+            "gold",
+        )
         return self.key_of(names)
