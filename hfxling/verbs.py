@@ -72,7 +72,10 @@ def verb(function: Verb) -> Verb:
         outputs = _outputs(hints, values)
         for name in outputs:
             values[name] = _expanded(values[name])
-        inputs = [value for name, value in values.items() if name not in outputs]
+        inputs = []
+        for name, value in values.items():
+            if name not in outputs and not _are_sentences(value, hints.get(name)):
+                inputs.append(value)
         check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
         with ExitStack() as held:
             for name, kind in outputs.items():
@@ -87,6 +90,11 @@ def verb(function: Verb) -> Verb:
             return function(*bound.args, **bound.kwargs)
 
     return checked
+
+
+def _are_sentences(value: Any, hint: Any) -> bool:
+    """Whether a value is text in memory, which names no files, though a sentence may look like one."""
+    return Sequence[str] in get_args(hint) and not isinstance(value, str | Path)
 
 
 def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) -> None:

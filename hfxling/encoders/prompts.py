@@ -10,7 +10,6 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from .identity import json_of
 
@@ -79,7 +78,6 @@ def prompt_for(
     return None
 
 
-@cache
 def prompt_of(name: str, revision: str | None = None) -> str | None:
     """The prompt of every text of a folder or Hub model that is not loaded yet; as `prompt_for` otherwise."""
     settings = json_of(name, "config_sentence_transformers.json", revision)

@@ -156,6 +156,8 @@ def evaluate(
     for option, value in (("task", task), ("mteb", mteb), ("data", data), ("only_languages", only_languages)):
         check_list(option, value)
     data_by_task = _by_task(data)
+    if target is not None and source is None:
+        raise ValueError("target without source: give the sentences that these translate.")
     _check_tasks(task, mteb, data_by_task, has_sides=source is not None)
     _check_options(methods, neighbours, pooling, layer, task, trust_remote_code)
     is_dense_alone = model is not None and lexical is None
@@ -380,7 +382,13 @@ def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Mapping[str, A
     for name in data:
         if name and name not in tasks:
             raise ValueError(f"data={name}=...: task {name} is not asked for by --task {' '.join(tasks)}.")
+    readers = [name for name in tasks if name not in data and not (TASKS[name].reads_pairs and has_sides)]
+    if "" in data and not readers:
+        raise ValueError(f"data={' '.join(data[''])}: no task reads it beside the other text; leave it out.")
     for name in tasks:
+        several = data.get(name, data.get("", ()) if name in readers else ())
+        if len(several) > 1 and not TASKS[name].reads_pairs:
+            raise ValueError(f"data={' '.join(several)}: task {name} reads one; give one, or --data {name}=DATA.")
         kind = TASKS[name]
         has_text = "" in data or name in data or (kind.reads_pairs and has_sides)
         if "data" in kind.needs and not has_text:

@@ -42,7 +42,7 @@ def adapter_alone(files: Mapping[str, Content]) -> dict[str, Content]:
     record = json.loads(read_content(files[RECORD]))
     alone, hashes = {}, {}
     for name, content in files.items():
-        if name == _WEIGHTS or name.endswith(".py"):
+        if name == _WEIGHTS or name.endswith((".py", ".onnx", ".onnx_data")):
             continue
         root_name = _CONFIG_ALONE if name == _CONFIG else name.removeprefix(_INSIDE)
         alone[root_name] = content

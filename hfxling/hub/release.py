@@ -124,13 +124,18 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
 
 
 def overlaid(files: Mapping[str, Content], branches: Sequence[str]) -> dict[str, dict[str, Content]]:
-    """By branch the files that it holds: those of the subfolder of its name lie over the root's."""
+    """By branch the files that it holds: those of the subfolder of its name lie over the root's, in its record, too."""
     contents = {}
     for branch in branches:
+        record = json.loads(read_content(files[RECORD]))
         contents[branch] = dict(files)
         for name, content in files.items():
             if name.startswith(f"{branch}/"):
-                contents[branch][name.removeprefix(f"{branch}/")] = content
+                root_name = name.removeprefix(f"{branch}/")
+                contents[branch][root_name] = content
+                if name in record["files"]:
+                    record["files"][root_name] = record["files"][name]
+        contents[branch][RECORD] = record_text(record)
     return contents
 
 
@@ -211,9 +216,13 @@ def _named(value, names: Mapping[str, str]):
     if not isinstance(value, str):
         return value
     for local, public in names.items():
-        # Not inside a longer word or path; "./NAME" is how a record tells a folder from an id (`told_apart`).
+        # Not inside a longer word or path; "./NAME" is how a record tells a folder from an id (`told_apart`). A name
+        # that might be a word of a sentence ("encoder") has to be all of the text, in quotes, or a path's.
         end = "" if local.endswith("/") else r"(?![\w-])"
-        value = re.sub(rf"(?<![\w./-])(?:\./)?{re.escape(local)}{end}", lambda _, public=public: public, value)
+        name = rf"(?:\./)?{re.escape(local)}{end}"
+        if local.isalpha() and value != local:
+            name = rf"(?:\./{re.escape(local)}{end}|(?<=[\"']){re.escape(local)}(?=[\"'])|{re.escape(local)}(?=/))"
+        value = re.sub(rf"(?<![\w./-]){name}", lambda _, public=public: public, value)
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -266,7 +267,7 @@ def _server(source: str, target: str, examples: Examples | None) -> str:
     body = server_request([example(source, examples), example(target, examples)])
     image = "ghcr.io/huggingface/text-embeddings-inference:cpu-latest"
     return f"""docker run -p 8080:80 {image} --model-id {{repo}}
-curl localhost:8080/embed -H 'Content-Type: application/json' -d '{body}'"""
+curl localhost:8080/embed -H 'Content-Type: application/json' -d {shlex.quote(body)}"""
 
 
 def server_request(texts: Sequence[str]) -> str:

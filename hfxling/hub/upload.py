@@ -35,7 +35,9 @@ class Plan:
     repo_id: str  # with its namespace
     kind: str  # "model" or "dataset"
     branch: str  # that is written to
-    parent: str | None  # the branch's commit that the plan was made for; None where there is none
+    parent: (
+        str | None
+    )  # the branch's commit that the plan was made for; None where there is none: it will begin as main
     is_new: bool  # whether there is no such repository
     files: Mapping[str, Content]  # all that the branch is to hold of ours, by name
     added: list[str] = field(default_factory=list)  # names of `files`
@@ -47,7 +49,7 @@ class Plan:
     @property
     def is_empty(self) -> bool:
         """Whether the branch holds it all already."""
-        return not (self.added or self.changed or self.removed)
+        return self.parent is not None and not (self.added or self.changed or self.removed)
 
     def text(self) -> str:
         """What changes, for people."""
@@ -142,14 +144,15 @@ def plan_upload(
 
 
 def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, kind: str) -> Plan:
+    parent = None
     try:
-        parent = api.repo_info(repo_id, repo_type=kind, revision=branch).sha
+        parent = held = api.repo_info(repo_id, repo_type=kind, revision=branch).sha
     except RevisionNotFoundError:
-        return Plan(repo_id, kind, branch, None, False, files, sorted(files))
+        held = api.repo_info(repo_id, repo_type=kind).sha  # a new branch begins with what main holds
     except RepositoryNotFoundError:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files))
     present = {}
-    for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=parent):
+    for entry in api.list_repo_tree(repo_id, recursive=True, repo_type=kind, revision=held):
         if isinstance(entry, RepoFile):
             present[entry.path] = entry
     plan = Plan(repo_id, kind, branch, parent, False, files, sorted(files.keys() - present.keys()))
@@ -158,18 +161,18 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
             plan.changed.append(name)
     # Only what an earlier record names is ours to remove; where nothing changed, neither did the record.
     if RECORD in present and plan.changed:
-        recorded = read_json(_remote(plan, RECORD, api.token)).get("files")
+        recorded = read_json(_remote(plan, RECORD, held, api.token)).get("files")
         if isinstance(recorded, dict):
             plan.removed = sorted((recorded.keys() & present.keys()) - files.keys())
     if CARD in plan.changed:
-        old = _remote(plan, CARD, api.token).read_text(encoding="utf-8", errors="replace").splitlines()
+        old = _remote(plan, CARD, held, api.token).read_text(encoding="utf-8", errors="replace").splitlines()
         new = read_content(files[CARD]).decode().splitlines()
         plan.card = list(difflib.unified_diff(old, new, CARD, CARD, lineterm="", n=0))
     return plan
 
 
-def _remote(plan: Plan, name: str, token: str | None) -> Path:
-    return Path(hf_hub_download(plan.repo_id, name, repo_type=plan.kind, revision=plan.parent, token=token))
+def _remote(plan: Plan, name: str, revision: str, token: str | None) -> Path:
+    return Path(hf_hub_download(plan.repo_id, name, repo_type=plan.kind, revision=revision, token=token))
 
 
 def _is_same(content: Content, entry: RepoFile) -> bool:

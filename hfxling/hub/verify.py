@@ -140,7 +140,7 @@ def verify(
     if files_only:
         return verified
     settings = record.get("settings") or {}
-    verified.faults += _base_faults(settings, record.get("base_weights"))
+    verified.faults += _base_faults(settings, record.get("base_weights"), Path(root))
     if verified.part_of or not (rows or settings.get("train_data")):
         return verified
     try:
@@ -160,11 +160,13 @@ def verify(
     return verified
 
 
-def _base_faults(settings: Mapping, recorded: str | None) -> list[str]:
+def _base_faults(settings: Mapping, recorded: str | None, root: Path) -> list[str]:
     """A line where the encoder that the model was made from has other weights now; it may not be at hand."""
     base = settings.get("base_model")
     if not isinstance(base, str) or recorded is None:
         return []
+    if (root / base).is_dir():
+        base = str(root / base)
     try:
         folder, _ = fetch_folder(base, settings.get("base_revision"), ["*.safetensors"])
     except FileNotFoundError:

@@ -357,6 +357,30 @@ def router_config(structure: dict[str, list[str]]) -> dict:
     }
 
 
+def with_names_of_all_versions(folder: Path) -> None:
+    """Give the modules of a folder that sentence-transformers wrote names and settings that earlier versions know, too.
+
+    Modules of a folder's own keep theirs.
+    """
+
+    def known(kind: str) -> str:
+        return module_type(kind.rpartition(".")[2]) if kind.startswith("sentence_transformers.") else kind
+
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    for module in modules:
+        module["type"] = known(module["type"])
+        path = folder / module["path"]
+        if module["type"] == module_type("Pooling"):
+            pooling = json.loads((path / "config.json").read_text(encoding="utf-8"))
+            if isinstance(pooling.get("pooling_mode"), str):
+                write_json(path / "config.json", _essence("config.json", pooling))
+        if module["type"] == module_type("Router"):
+            router = json.loads((path / "router_config.json").read_text(encoding="utf-8"))
+            router["types"] = {name: known(kind) for name, kind in router["types"].items()}
+            write_json(path / "router_config.json", router)
+    write_json(folder / "modules.json", modules)
+
+
 def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, dict[str, Tensor]]) -> None:
     """Write JSON contents and named tensors, both by path, into an existing folder."""
     for path in (*settings, *tensors):

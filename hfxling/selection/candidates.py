@@ -46,6 +46,7 @@ from hfxling.methods.siamese.layers import choose_layers
 from hfxling.methods.siamese.train import head_inputs, infonce_maps, new_head
 from hfxling.missing import one_line_where_missing
 from hfxling.models.modeling_lexical import LexicalModel
+from hfxling.models.stock import with_names_of_all_versions
 from hfxling.progress import bar
 from hfxling.words.encoder import WordEncoder
 
@@ -67,15 +68,15 @@ class Candidate:
     left_out: str = ""  # why it does not compete, in words; "" where it does
 
     def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
-        """100 for every pair found first, else 0: (N,) from source to target (0) or back (1), (2N,) of both.
+        """(N,) 100 for every pair found first, else 0, from source to target (0) or back (1); by default their mean.
 
-        By default these are the pairs of all folds that it competed in.
+        By default these are the pairs of all folds that it competed in. Both directions of a pair are no two samples:
+        what is hard to find one way is mostly hard to find the other way, too.
         """
         directions = (0, 1) if direction is None else (direction,)
         hits = []
         for fold in self.ranks if folds is None else folds:
-            for each in directions:
-                hits.append(hits_at(self.ranks[fold][each], 1))
+            hits.append(np.mean([hits_at(self.ranks[fold][each], 1) for each in directions], axis=0))
         return np.concatenate(hits)
 
     def lead(self, other: Candidate) -> np.ndarray:
@@ -646,6 +647,7 @@ def _run_on_own_vectors(
     def write(folder: Path) -> None:
         model = append_head(encoder.model, head, text.languages, prompt)
         model.save_pretrained(str(folder), create_model_card=False)
+        with_names_of_all_versions(folder)
         for code in folder.glob("*/*.py"):  # sentence-transformers writes a module's code beside it, and reads it here
             code.rename(folder / code.name)
 

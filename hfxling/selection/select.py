@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import shlex
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.encoders.identity import json_of, model_name, modules_of, needs_code
+from hfxling.encoders.identity import json_of, model_name, modules_of, needs_code, read_json
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -116,7 +117,7 @@ class Selection(Result):
         ]
         for name, ranks in self.tested.items():
             hits = [hits_at(way, 1) for way in ranks]
-            low, high = mean_interval(np.concatenate(hits))
+            low, high = mean_interval(np.mean(hits, axis=0))
             ways = f"{forward} {hits[0].mean():.1f}, {backward} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
             lines.append(f"test, {len(hits[0])} pairs, {name}: {ways}")
         finetuning = self._fitted.competitors.finetuning
@@ -173,6 +174,8 @@ class Selection(Result):
         check_place("folder", folder, is_folder=True)
         _check_folders(folder, self._fitted.inputs)
         self.folders = self._write(candidate, folder)
+        if "lexical" not in self.folders:
+            _remove_links_of_before(folder / "lexical" / "model")
         self.use = how_to_use(candidate, self.folders)
         if self._fitted.test is not None:
             self.tested = self._test(candidate)
@@ -390,6 +393,7 @@ def select(
             competitors.links = _links(links_args, text, helped_by, links_with_model, folds[0], **options)
         if model is not None and wanted(*ON_THE_ENCODER):
             frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
+            frozen["max_length"] = _own_limit(str(model), revision) if is_transformer else None
             single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
             fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
             of_encoder = {"whole": whole, "has_layers": is_transformer, "fuses_centred": fuses_centred}
@@ -552,6 +556,19 @@ def _pooling_of(
     whole = SentenceEncoder(str(model), revision, **options)
     check_has_no_routes(whole.model)
     return pooled.mode, whole
+
+
+def _remove_links_of_before(folder: Path) -> None:
+    """Remove links that an earlier contest wrote beside a model which is replaced: they would be taken for its own."""
+    if "competed" in read_json(folder / RECORD):
+        shutil.rmtree(folder)
+        logger.info("%s: the links of the model that was there before are removed", folder)
+
+
+def _own_limit(model: str, revision: str | None) -> int | None:
+    """Tokens that sentence-transformers keeps of a text for the encoder; None where it does not say."""
+    limit = json_of(model, "sentence_bert_config.json", revision).get("max_seq_length")
+    return limit if isinstance(limit, int) and limit > 2 else None
 
 
 def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:

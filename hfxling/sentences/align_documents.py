@@ -6,13 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hfxling.data.codes import written_like
 from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
+from hfxling.data.parallel import BLANK
 from hfxling.data.readers import read_lines
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
@@ -205,33 +205,53 @@ def read_documents(text: Documents, name: str = "text") -> DocumentText:
         name: of text in memory, for errors.
     """
     if is_source(text):
-        lines = list(read_lines(str(text)))
         name = str(text)
+        parts = _split_by_empty_lines(list(read_lines(name)))
     else:
-        documents = [text] if len(text) and isinstance(text[0], str) else text
-        lines = []
-        count = 0
-        for document in documents:
-            for sentence in document:
-                count += 1
-                if not isinstance(sentence, str):
-                    raise ValueError(f"{name}: sentence {count} is {sentence!r}; give text.")
-                lines.append((count, sentence))
-            lines.append((count, ""))  # ends the document, as an empty line does in a file
-    sentences, numbers, starts = [], [], []
-    is_new = True
-    for number, line in lines:
-        sentence = " ".join(line.split())
-        if sentence:
-            if is_new:
-                starts.append(len(sentences))
-            sentences.append(sentence)
+        parts = _given(text, name)
+    sentences, numbers, documents = [], [], []
+    for part in parts:
+        start = len(sentences)
+        for number, line in part:
+            sentences.append(" ".join(line.split()))
             numbers.append(number)
-        is_new = not sentence
+        documents.append(range(start, len(sentences)))
     if not sentences:
         raise ValueError(f"{name}: no sentence in it; give one sentence a line, an empty line between documents.")
-    ends = [*starts, len(sentences)]
-    return DocumentText(sentences, numbers, [range(start, end) for start, end in pairwise(ends)])
+    return DocumentText(sentences, numbers, documents)
+
+
+def _split_by_empty_lines(lines: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+    """Numbered sentences of each document; lines of invisible characters alone are empty, too."""
+    documents: list[list[tuple[int, str]]] = []
+    is_new = True
+    for number, line in lines:
+        has_text = bool(line.strip(BLANK))
+        if has_text and is_new:
+            documents.append([])
+        if has_text:
+            documents[-1].append((number, line))
+        is_new = not has_text
+    return documents
+
+
+def _given(text: Sequence, name: str) -> list[list[tuple[int, str]]]:
+    """Numbered sentences of documents in memory, empty ones passed over; a document needs one that is not."""
+    documents = [text] if len(text) and isinstance(text[0], str) else text
+    parts = []
+    count = 0
+    for place, document in enumerate(documents, 1):
+        part = []
+        for sentence in document:
+            count += 1
+            if not isinstance(sentence, str):
+                raise ValueError(f"{name}: sentence {count} is {sentence!r}; give text.")
+            if sentence.strip(BLANK):
+                part.append((count, sentence))
+        if not part:
+            raise ValueError(f"{name}: document {place} has no sentence; leave it out, and its translation.")
+        parts.append(part)
+    return parts
 
 
 def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = None) -> beads.Encode:

@@ -156,7 +156,10 @@ def _lines(text: Text) -> list[str]:
         lines = as_list(text)
     else:
         file, picked_lines = file_and_range("/dev/stdin" if str(text) == "-" else str(text))
-        lines = [line for number, line in read_lines(file) if picked_lines is None or number in picked_lines]
+        lines = list(read_lines(file))
+        if picked_lines is not None and lines and picked_lines[-1] > lines[-1][0]:
+            raise ValueError(f"{text}: {file} has {lines[-1][0]} lines; lower the range.")
+        lines = [line for number, line in lines if picked_lines is None or number in picked_lines]
     if not lines:
         name = text if is_source(text) else "source"
         raise ValueError(f"{name}: no line in it; give one sentence a line.")

@@ -274,8 +274,8 @@ def best_of_rows(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count:
     first_of_row = per_row.cumsum() - per_row
     width = min(k, int(per_row.max()))
     best_columns, best_scores = np.zeros((count, width), np.int64), np.full((count, width), -np.inf)
-    doublings = np.ceil(np.log2(np.maximum(per_row, 1)))
-    for doubling in np.unique(doublings):
+    doublings = np.where(per_row > 0, np.ceil(np.log2(np.maximum(per_row, 1))), -1)
+    for doubling in np.unique(doublings[per_row > 0]):
         rows = np.flatnonzero(doublings == doubling)
         places_in_row = np.arange(per_row[rows].max())
         is_there = places_in_row < per_row[rows, None]

@@ -208,3 +208,17 @@ def test_other_gold_is_refused():
     other = EvalResult("mining F1", 50.0, 1, items=b, **FIELDS)
     with pytest.raises(ValueError, match="are of different gold"):
         compare_results({"a": [one], "b": [other]})
+
+
+def test_error_rates_differ_as_their_figures_do():
+    """Their items are those of an F1, which falls where they rise."""
+    rng = np.random.default_rng(0)
+
+    def run(share):
+        counts = np.stack([(rng.random(300) < share).astype(float), np.ones(300), np.ones(300)], 1)
+        return [EvalResult("AER", 100 - f1_of(counts.sum(0)), 300, items=Items("F1", (counts,)), **FIELDS)]
+
+    worse, better = run(0.5), run(0.9)
+    (comparison,) = compare_results({"worse": worse, "better": better})
+    assert comparison.test.difference == pytest.approx(better[0].value - worse[0].value)
+    assert comparison.verdict() == "lower"

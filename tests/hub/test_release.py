@@ -240,7 +240,7 @@ def test_local_names_get_their_public_ones(hub, publisher, tmp_path):
         "card = Path('a/README.md'); text = card.read_text()\n"
         "card.write_text(text.replace('## Limits', 'Written by hand.\\n\\n## Limits'))"
     )
-    names = ["/home/me/encoder=org/encoder", "/home/me/texts/=texts/"]
+    names = ["/home/me/encoder=org/encoder", "/home/me/texts/=texts/", "encoder=org/another"]
     ((_, first), (_, second)) = run(publisher, tmp_path, make, put(), put(names=names, base_licence="mit"))
     assert "/home/me/encoder' is a path" in first
     assert second == ""
@@ -254,6 +254,7 @@ def test_local_names_get_their_public_ones(hub, publisher, tmp_path):
     assert "Written by hand.\n\n## Limits" in card
     assert card.count("texts/x.tsv") == 1
     assert "# head\n" in card, "the repository's name"
+    assert "org/another" not in card, "an encoder in a sentence is no name"
     (tmp_path / "there").mkdir()
     for name, data in published.items():
         (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)

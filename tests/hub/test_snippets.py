@@ -101,3 +101,10 @@ def test_fastembed_is_told_of_the_file_that_large_weights_are_in(folders):
     assert "additional_files" not in told(folder)[FASTEMBED]
     (folder / f"{ONNX}.data").touch()
     assert 'additional_files=["onnx/model.onnx.data"],' in told(folder)[FASTEMBED]
+
+
+def test_a_quote_in_an_example_does_not_end_the_request(folders):
+    clients = clients_of(folders["raw input"])
+    examples = {"zh": ["今天下雨。"], "vi": ["aujourd'hui"]}
+    _, curl = client_snippets(clients, ["zh", "vi"], width_of(folders["raw input"]), examples)[TEI].splitlines()
+    assert json.loads(shlex.split(curl)[-1])["inputs"][1] == "aujourd'hui"

@@ -89,6 +89,11 @@ def test_documents_in_memory(lexical, documents, tmp_path):
     assert numbers == [str(number) for number in range(1, sum(SIZES) + 1)]
     one = hfxling.align_documents(documents[0][1], documents[1][1], lexical=lexical)
     assert {row[:2] for row in one.rows} == {(1, 1)}
+    spaced = [[*documents[0][0][:2], "", " \u200b", *documents[0][0][2:]], *documents[0][1:]]
+    again = hfxling.align_documents(spaced, documents[1], lexical=lexical)
+    assert again.beads == in_memory.beads, "an empty sentence ends no document"
+    with pytest.raises(ValueError, match="source: document 2 has no sentence; leave it out"):
+        hfxling.align_documents([documents[0][0], [" "], documents[0][2]], documents[1], lexical=lexical)
     with pytest.raises(ValueError, match="target: sentence 2 is None; give text"):
         hfxling.align_documents(documents[0], [["a", None]], lexical=lexical)
 

@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 
 from hfxling.sentences import Mined, mine_vectors, paired_margins, rescored, select
 from hfxling.sentences.blocks import both_ways
-from hfxling.sentences.engine import MARGINS, SELECTIONS
+from hfxling.sentences.engine import MARGINS, SELECTIONS, best_of_rows
 
 
 def vectors(count, seed, d=12):
@@ -113,3 +113,16 @@ def test_margins_of_given_pairs_are_those_of_mined_ones(kind, margin):
     np.testing.assert_allclose(paired_margins(*readers, tuple(rows), *found, margin), expected, atol=1e-6)
     with pytest.raises(ValueError, match="margin='cosine'"):
         paired_margins(*readers, tuple(rows), *found, "cosine")
+
+
+def test_the_best_of_a_row_that_all_others_name():
+    """As by sorting the pairs of every row."""
+    rng = np.random.default_rng(0)
+    row = np.sort(np.concatenate([np.zeros(500, int), rng.integers(1, 40, 300), np.full(3, 45)]))
+    column, scores = rng.permutation(len(row)), rng.standard_normal(len(row))
+    found = best_of_rows(row, column, scores, 50, 4)
+    for number in range(50):
+        own = np.flatnonzero(row == number)
+        best = own[np.argsort(-scores[own])][:4]
+        assert found.rows[number, : len(best)].tolist() == column[best].tolist()
+        assert np.isneginf(found.scores[number, len(best) :]).all()

@@ -131,6 +131,10 @@ def test_a_loaded_model_is_not_taken_for_another_one(heap, tiny_sentence_transfo
 def test_a_share_of_the_pairs(heap, tmp_path):
     every, half = mined(heap, tmp_path, k=2), mined(heap, tmp_path, k=2, top="0.5")
     assert half.rows == every.rows[: round(len(every.rows) / 2)]
+    assert mined(heap, tmp_path, k=2, top="0.001").rows == every.rows[:1], "one at least"
+    options = {"k": 2, "selection": "forward", "dedup": "target"}
+    distinct = mined(heap, tmp_path, **options).rows
+    assert mined(heap, tmp_path, top=0.5, **options).rows == distinct[: round(len(distinct) / 2)]
 
 
 @pytest.mark.parametrize("options", [{"candidates": 40}, {"terms": 100}])
