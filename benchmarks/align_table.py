@@ -60,7 +60,7 @@ SLOW = 60  # pairs that simalign is timed on
 MARKS = ("<!-- table -->", "<!-- end -->")
 # awesome-align takes inner products of multilingual BERT's vectors and 0.001. Other encoders' vectors have other
 # lengths, so cosines are divided by a temperature here. Chosen on xlwa-dev by --choose.
-TEMPERATURE, THRESHOLD = 0.015, 0.5
+TEMPERATURE, THRESHOLD = 0.02, 0.5
 THRESHOLDS_TRIED = [step / 20 for step in range(4, 13)]  # of our probabilities
 THOT = {"fast_align": "FAST_ALIGN", "HMM": "HMM", "IBM 4": "IBM4"}
 ROUNDS = 5  # of each of sil-thot's models, and of those that it starts from

@@ -97,6 +97,13 @@ class Haystack:
             self.candidates = by_default if candidates is None else candidates
         if self.candidates and self.lexical.is_in_memory:
             raise ValueError("candidates are found with static vectors; save the links to a folder and give its name.")
+        if self.candidates:
+            folder = Path(self.lexical.name)
+            if folder.is_dir() and not (folder / "modules.json").is_file():
+                raise ValueError(
+                    f"candidates are found with static vectors, and {folder} has none that sentence-transformers reads; "
+                    "write the links with hfxling.save_lexical, or give candidates 0."
+                )
         self._memory: dict[tuple[str, int], np.ndarray] = {}
         self._whole: list[list] = []  # parts with all their weights
 

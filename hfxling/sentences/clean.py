@@ -328,9 +328,8 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
         if not all(map(split_words, pair)):
             reasons.append("empty")
             continue
-        if max(map(len, pair)) > LONGEST:
-            if "too_long" not in keep:
-                reasons.append("too_long")
+        if max(map(len, pair)) > LONGEST:  # no model reads it either
+            reasons.append("too_long")
             continue
         judged += 1
         faults = list(finder.flags(*pair))

@@ -19,7 +19,7 @@ from .links import is_real
 WEIGHTS = Path(__file__).with_name("probability.json")
 # From which probability on a link is given, by what links are made of: of .2, .25, ... .6 the one with the least error
 # rate on xlwa-dev (benchmarks/align_table.py --choose). Below .5, as a link that is missed costs more than a wrong one.
-THRESHOLDS = {"links and encoder": 0.45, "saved and encoder": 0.45, "encoder": 0.4, "links": 0.35, "saved": 0.35}
+THRESHOLDS = {"links and encoder": 0.45, "saved and encoder": 0.45, "encoder": 0.45, "links": 0.35, "saved": 0.35}
 _LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
 Directions = tuple[np.ndarray, np.ndarray]  # (B, S, T) forward and backward weights
 
