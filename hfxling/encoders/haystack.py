@@ -101,7 +101,7 @@ class Haystack:
             folder = Path(self.lexical.name)
             if folder.is_dir() and not (folder / "modules.json").is_file():
                 raise ValueError(
-                    f"candidates are found with static vectors, and {folder} has none that sentence-transformers reads; "
+                    f"candidates are found with static vectors, and {folder} has none for sentence-transformers; "
                     "write the links with hfxling.save_lexical, or give candidates 0."
                 )
         self._memory: dict[tuple[str, int], np.ndarray] = {}
