@@ -71,6 +71,11 @@ def ratio_interval(value, error, count: int) -> Interval:
     return max(low, 0.0), min(high, 100.0)
 
 
+def share_interval(shares: np.ndarray) -> Interval:
+    """95 % interval of the mean of (N,) shares in percent, such as the hits of both directions of a pair."""
+    return ratio_interval(shares.mean(), shares.std(ddof=1) / np.sqrt(len(shares)), len(shares))
+
+
 def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.ndarray:
     """Standard errors of smooth statistics of sums over items, by leaving out each of them in turn (Tukey 1958).
 

@@ -27,7 +27,7 @@ from hfxling.encoders.fusion import ROLES, Fusion, Pools, fit_fusion, pool_rows,
 from hfxling.encoders.identity import identity
 from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
-from hfxling.evaluation.significance import mean_interval
+from hfxling.evaluation.significance import share_interval
 from hfxling.files import atomic_path, content_hash, weights_hash
 from hfxling.methods import dap, lexical, siamese
 from hfxling.methods.appended import append_head
@@ -92,7 +92,7 @@ class Candidate:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of `precision`, over left-out pairs."""
-        return mean_interval(self.hits())
+        return share_interval(self.hits())
 
     @property
     def needs(self) -> str:

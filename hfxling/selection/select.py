@@ -23,7 +23,7 @@ from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.evaluation.retrieval import before_after_results, hits_at
-from hfxling.evaluation.significance import mean_interval
+from hfxling.evaluation.significance import share_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
 from hfxling.hub.record import RECORD
 from hfxling.missing import one_line_where_missing
@@ -117,7 +117,7 @@ class Selection(Result):
         ]
         for name, ranks in self.tested.items():
             hits = [hits_at(way, 1) for way in ranks]
-            low, high = mean_interval(np.mean(hits, axis=0))
+            low, high = share_interval(np.mean(hits, axis=0))
             ways = f"{forward} {hits[0].mean():.1f}, {backward} {hits[1].mean():.1f} ({low:.1f} to {high:.1f} for both)"
             lines.append(f"test, {len(hits[0])} pairs, {name}: {ways}")
         finetuning = self._fitted.competitors.finetuning
@@ -466,6 +466,8 @@ def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tup
     """The test text and where it was read, None in memory; training pairs that it contains are left out."""
     from hfxling.methods.tested import leave_out
 
+    if isinstance(test, str | Path) or len(test) > 2:
+        raise ValueError(f"test={test!r}: give one source of both sides in a list, or both sides.")
     pairs = read_pairs(*test, languages=languages)
     leaks = leave_out(corpus, pairs)
     if leaks:

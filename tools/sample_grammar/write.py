@@ -3,6 +3,7 @@
 A test compares them byte for byte with what stands in hfxling/data/sample.
 """
 
+import lzma
 import sys
 from pathlib import Path
 
@@ -64,5 +65,6 @@ def _cell(sentence: ParallelSentence, language: str) -> str:
 
 
 if __name__ == "__main__":
-    (FOLDER / "generated.tsv").write_text(generated_rows(), encoding="utf-8", newline="\n")
+    packed = lzma.compress(generated_rows().encode(), preset=9 | lzma.PRESET_EXTREME)
+    (FOLDER / "generated.tsv.xz").write_bytes(packed)
     (FOLDER / "dictionary.tsv").write_text(dictionary_rows(), encoding="utf-8", newline="\n")

@@ -1,12 +1,13 @@
 """The embedded corpus: sentences written for this project, and more that a small grammar made, with gold word links.
 
 It feeds quickstarts, tests and demos, and is no benchmark. `sentences.tsv` holds natural everyday sentences in six
-languages, `generated.tsv` those of the grammar; no two splits share one of its templates. Row i is the same sentence in
+languages, `generated.tsv.xz` those of the grammar; no two splits share one of its templates. Row i is the same sentence in
 every language. `dictionary.tsv` has the grammar's content words.
 """
 
 from __future__ import annotations
 
+import lzma
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -90,7 +91,7 @@ def check_sample(languages: Iterable[str], split: str) -> None:
 def linked_sentences(split: str) -> list[LinkedSentence]:
     """The grammar's sentences of a split, with gold links."""
     sentences = [LinkedSentence({}, {}, {}) for _ in range(SPLITS[split])]
-    rows = _rows("generated.tsv")  # a block for each language, in it one for each split
+    rows = _rows("generated.tsv.xz")  # a block for each language, in it one for each split
     of_language = sum(SPLITS.values())
     names = list(SPLITS)
     first_of_split = sum(SPLITS[name] for name in names[: names.index(split)])
@@ -146,6 +147,9 @@ def dictionary(source_lang: str, target_lang: str) -> list[tuple[str, str]]:
 @cache
 def _rows(name: str) -> list[dict[str, str]]:
     """The rows of one of the corpus' tables."""
-    lines = files(__package__).joinpath(name).read_text(encoding="utf-8").split("\n")
+    content = files(__package__).joinpath(name).read_bytes()
+    if name.endswith(".xz"):
+        content = lzma.decompress(content)
+    lines = content.decode("utf-8").split("\n")
     names = lines[0].split("\t")
     return [dict(zip(names, line.split("\t"))) for line in lines[1:] if line]
