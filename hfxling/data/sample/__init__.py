@@ -1,8 +1,8 @@
 """The embedded corpus: sentences written for this project, and more that a small grammar made, with gold word links.
 
 It feeds quickstarts, tests and demos, and is no benchmark. `sentences.tsv` holds natural everyday sentences in six
-languages, `generated.tsv.xz` those of the grammar; no two splits share one of its templates. Row i is the same sentence in
-every language. `dictionary.tsv` has the grammar's content words.
+languages, `generated.tsv.xz` those of the grammar; no two splits share one of its templates. Row i is the same sentence
+in every language. `dictionary.tsv` has the grammar's content words.
 """
 
 from __future__ import annotations
