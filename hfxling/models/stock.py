@@ -357,6 +357,14 @@ def router_config(structure: dict[str, list[str]]) -> dict:
     }
 
 
+# What sentence-transformers 6 writes of an encoder whose last hidden states are pooled.
+_PLAIN_TRANSFORMER = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    "module_output_name": "token_embeddings",
+}
+
+
 def with_names_of_all_versions(folder: Path) -> None:
     """Give the modules of a folder that sentence-transformers wrote names and settings that earlier versions know, too.
 
@@ -370,15 +378,33 @@ def with_names_of_all_versions(folder: Path) -> None:
     for module in modules:
         module["type"] = known(module["type"])
         path = folder / module["path"]
+        if module["type"] == module_type("Transformer"):
+            settings = path / "sentence_bert_config.json"
+            limit = json.loads((path / "tokenizer_config.json").read_text(encoding="utf-8")).get("model_max_length")
+            if json.loads(settings.read_text(encoding="utf-8")) == _PLAIN_TRANSFORMER and limit:
+                write_json(settings, {"do_lower_case": False, "max_seq_length": limit})
         if module["type"] == module_type("Pooling"):
             pooling = json.loads((path / "config.json").read_text(encoding="utf-8"))
             if isinstance(pooling.get("pooling_mode"), str):
                 write_json(path / "config.json", _essence("config.json", pooling))
+        if module["type"] == module_type("Dense"):
+            _drop_default_names(path / "config.json")
         if module["type"] == module_type("Router"):
             router = json.loads((path / "router_config.json").read_text(encoding="utf-8"))
             router["types"] = {name: known(kind) for name, kind in router["types"].items()}
             write_json(path / "router_config.json", router)
+            for config in path.glob("*_Dense/config.json"):
+                _drop_default_names(config)
     write_json(folder / "modules.json", modules)
+
+
+def _drop_default_names(path: Path) -> None:
+    """Leave out of a Dense module's settings what earlier versions do not know and is so by default."""
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("module_input_name", "module_output_name"):
+        if settings.get(name) == "sentence_embedding":
+            del settings[name]
+    write_json(path, settings)
 
 
 def write_files(folder: Path, settings: dict[str, object], tensors: dict[str, dict[str, Tensor]]) -> None:

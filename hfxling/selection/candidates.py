@@ -29,6 +29,7 @@ from hfxling.encoders.sparse import LexicalEncoder
 from hfxling.evaluation.retrieval import gold_ranks, hits_at
 from hfxling.evaluation.significance import share_interval
 from hfxling.files import atomic_path, content_hash, weights_hash
+from hfxling.hub.writing import widen_tokenizer_config
 from hfxling.methods import dap, lexical, siamese
 from hfxling.methods.appended import append_head
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong, finetune, schedule, training_facts
@@ -648,6 +649,8 @@ def _run_on_own_vectors(
         model = append_head(encoder.model, head, text.languages, prompt)
         model.save_pretrained(str(folder), create_model_card=False)
         with_names_of_all_versions(folder)
+        if (folder / "tokenizer_config.json").is_file():  # a table of words has none
+            widen_tokenizer_config(folder / "tokenizer_config.json")
         for code in folder.glob("*/*.py"):  # sentence-transformers writes a module's code beside it, and reads it here
             code.rename(folder / code.name)
 

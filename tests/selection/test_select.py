@@ -163,6 +163,17 @@ def test_heads_are_on_what_comes_out_of_an_encoder_that_does_more_than_to_pool(t
     assert "on the sentence vectors of a frozen" in card
     assert door_faults(selection.folders["folder"], "siamese") == []
     assert "trust_remote_code" not in card
+    # What sentence-transformers 5 knows.
+    folder = selection.folders["folder"]
+    kinds = [module["type"] for module in json.loads((folder / "modules.json").read_text(encoding="utf-8"))]
+    assert {kind.rpartition(".")[0] for kind in kinds} == {"sentence_transformers.models"}
+    settings = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*_*/**/config.json"))
+    assert "module_input_name" not in settings
+    assert "pooling_mode_cls_token" in settings
+    assert json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8")).keys() == {
+        "do_lower_case",
+        "max_seq_length",
+    }
 
 
 @pytest.fixture(scope="module")
