@@ -387,7 +387,7 @@ def with_names_of_all_versions(folder: Path) -> None:
             pooling = json.loads((path / "config.json").read_text(encoding="utf-8"))
             if isinstance(pooling.get("pooling_mode"), str):
                 write_json(path / "config.json", _essence("config.json", pooling))
-        if module["type"] == module_type("Dense"):
+        if module["type"] in (module_type("Dense"), module_type("Normalize")) and (path / "config.json").is_file():
             _drop_default_names(path / "config.json")
         if module["type"] == module_type("Router"):
             router = json.loads((path / "router_config.json").read_text(encoding="utf-8"))
@@ -399,7 +399,7 @@ def with_names_of_all_versions(folder: Path) -> None:
 
 
 def _drop_default_names(path: Path) -> None:
-    """Leave out of a Dense module's settings what earlier versions do not know and is so by default."""
+    """Leave out of a module's settings what earlier versions do not know and is so by default."""
     settings = json.loads(path.read_text(encoding="utf-8"))
     for name in ("module_input_name", "module_output_name"):
         if settings.get(name) == "sentence_embedding":
