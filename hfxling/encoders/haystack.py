@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, vstack
 
 from hfxling.data.features import cached_features
 from hfxling.data.filters import word_counts
-from hfxling.data.texts import Texts
+from hfxling.data.texts import Texts, picked, spread_rows
 from hfxling.files import content_hash
 from hfxling.sentences.engine import CANDIDATES, rescored, rows_of, strongest
 from hfxling.sentences.neighbours import Neighbours, slices, unit
@@ -28,6 +28,7 @@ from .stored import StoredVectors
 
 MANY = 4e9  # sentence pairs from which on links alone score candidates only
 _CHUNK = 2_000  # texts whose links are held at once
+_LOOKED_AT = 200  # texts that say whether static vectors know the language
 _LEAST_BLANK = 10  # texts without a vector, from which on a share of them says something
 
 
@@ -231,11 +232,12 @@ class Haystack:
         encoder = self._static if kind == "static" else self.dense
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
-        is_all = encoder is self.encoder  # there are no links beside it
-        encode = partial(_encoded, encoder, language, role, is_all)
+        if encoder is self.encoder:  # there are no links beside it
+            _check_known(encoder, texts, language, role)
+        encode = partial(_encoded, encoder, language, role)
         if self.loaders is not None:
             load = self._load_static if kind == "static" else self.loaders["model"]
-            encode = self._elsewhere(load, self.device, language, role, is_all)
+            encode = self._elsewhere(load, self.device, language, role)
         if encoder.is_in_memory:
             vectors = encode(texts)
         else:
@@ -265,7 +267,7 @@ class Haystack:
             if self.fusion is not None:
                 self._dense("model", side)  # before: two at once would wait for each other's workers
             load = self.loaders["model" if self.lexical is None else "lexical"]
-            encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side], True)
+            encode = self._elsewhere(load, "cpu", self.languages[side], ROLES[side])
             encode.expect([texts[part] for part in slices(len(texts), _CHUNK)])
         return self._parts(side, np.arange(len(texts)), encode)
 
@@ -274,7 +276,7 @@ class Haystack:
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
         if encode is None:
-            encode = partial(_encoded, self.sparse, language, role, True)
+            encode = partial(_encoded, self.sparse, language, role)
         dense_blocks, sparse_blocks = [], []
         for part in slices(len(rows), _CHUNK):
             few = rows[part]
@@ -302,21 +304,28 @@ def _loaded(load: Callable[[], Encoder], *settings) -> Callable:
     return partial(_encoded, load(), *settings)
 
 
-def _encoded(encoder: Encoder, language: str, role: str, is_all: bool, texts: list[str]):
+def _check_known(encoder: Encoder, texts: list[str], language: str, role: str) -> None:
+    """Refuse static vectors of a language of which they know hardly a sentence, by some from all of the text."""
+    if not isinstance(encoder, SentenceEncoder) or hasattr(encoder.model[0], "auto_model"):
+        return  # a network has a vector of every text
+    (few,) = picked(spread_rows(len(texts), _LOOKED_AT), texts)
+    vectors = encoder.encode(few, language, role, progress=False)
+    blank = int((~vectors.any(axis=1)).sum())
+    if blank >= _LEAST_BLANK and 2 * blank > len(few):
+        raise ValueError(
+            f"{blank} of {len(few)} sentences have no vector: {encoder.label} does not know the language ({language}). "
+            "Give another model."
+        )
+
+
+def _encoded(encoder: Encoder, language: str, role: str, texts: list[str]):
     """Vectors of texts; one of which a static encoder knows no word, whose vector is zero, gets a direction of its own.
 
-    So it is near to others by chance alone. Where most are so, and nothing else scores them, the model is refused.
+    So it is near to others by chance alone.
     """
     vectors = encoder.encode(texts, language, role, progress=False)
-    if not isinstance(vectors, np.ndarray):
-        return vectors
-    blank = np.flatnonzero(~vectors.any(axis=1))
-    if is_all and len(blank) >= _LEAST_BLANK and 2 * len(blank) > len(texts):
-        raise ValueError(
-            f"{len(blank)} of {len(texts)} sentences have no vector: {encoder.label} does not know the language "
-            f"({language}). Give another model."
-        )
-    for row in blank:
-        seed = int(content_hash([role, texts[row]]), 16)
-        vectors[row] = np.random.default_rng(seed).normal(size=vectors.shape[1])
+    if isinstance(vectors, np.ndarray):
+        for row in np.flatnonzero(~vectors.any(axis=1)):
+            seed = int(content_hash([role, texts[row]]), 16)
+            vectors[row] = np.random.default_rng(seed).normal(size=vectors.shape[1])
     return vectors

@@ -35,9 +35,7 @@ class Plan:
     repo_id: str  # with its namespace
     kind: str  # "model" or "dataset"
     branch: str  # that is written to
-    parent: (
-        str | None
-    )  # the branch's commit that the plan was made for; None where there is none: it will begin as main
+    parent: str | None  # the branch's commit that the plan was made for; None of a branch that is yet to begin, as main
     is_new: bool  # whether there is no such repository
     files: Mapping[str, Content]  # all that the branch is to hold of ours, by name
     added: list[str] = field(default_factory=list)  # names of `files`
