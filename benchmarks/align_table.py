@@ -44,7 +44,6 @@ from hfxling.data.readers import read_lines
 from hfxling.evaluation.alignment import alignment_results, count_links, error_test
 from hfxling.files import atomic_path
 from hfxling.sentences.neighbours import unit_or_zero
-from hfxling.words.confidence import expected_calibration_error
 from hfxling.words.encoder import WordEncoder
 from hfxling.words.joint import JointAligner
 from hfxling.words.probability import WEIGHTS, link_evidence
@@ -273,6 +272,19 @@ def measured(
             difference, p_value = error_test(counts[BOTH], counts[label])
             figures[label]["both"] = {"difference": round(difference, 2), "p_value": round(p_value, 5)}
     return figures
+
+
+def expected_calibration_error(probabilities: Sequence[float], right: Sequence[bool], bins: int = 10) -> float:
+    """Mean distance, 0..1, between (L,) probability and share of right links, over bins with equally many links."""
+    probabilities, right = np.asarray(probabilities, np.float64), np.asarray(right, np.float64)
+    # Where probabilities tie, the share of right ones among them stands for each: their order is of no matter.
+    _, inverse, counts = np.unique(probabilities, return_inverse=True, return_counts=True)
+    right = (np.bincount(inverse, right) / counts)[inverse]
+    order = np.argsort(probabilities, kind="stable")
+    distance = 0.0
+    for links in np.array_split(order, bins):
+        distance += abs(probabilities[links].sum() - right[links].sum())
+    return float(distance / len(right))
 
 
 def joint_links(

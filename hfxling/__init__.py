@@ -30,7 +30,6 @@ _PUBLIC = {
     "align_documents": "hfxling.sentences.align_documents",
     "align_words": "hfxling.words.align_words",
     "export": "hfxling.hub.export",
-    "fit_link_confidence": "hfxling.words.align_words",
     "lexicon": "hfxling.words.lexicon",
     "mine": "hfxling.sentences.mine",
     "nearest": "hfxling.sentences.nearest",

@@ -27,6 +27,7 @@ _RUNNING = ".hfxling-running"  # ends the name of a folder that is there while w
 # Records that say, as "files", which files of a folder are ours; they and what is rendered from them are ours, too.
 _RECORDS = ("results.json", "rounds.json")
 _BESIDE_RECORDS = {*_RECORDS, "README.md", ".gitattributes"}
+_NO_TEXT = (".gz", ".xz", ".bz2", ".zst", ".zip", ".parquet", ".npy", ".xlsx")  # endings of what is no plain text
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
@@ -145,6 +146,13 @@ def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
         raise ValueError(f"{name}={place}: {above} is a file, not a folder; name another place.")
     if not os.access(above if above.is_dir() else above.parent, os.W_OK | os.X_OK):
         raise ValueError(f"{name}={place}: {above} may not be written by this user; name another place.")
+
+
+def check_text_file(name: str, place: str | Path | None) -> None:
+    """Refuse a name that promises something else than plain text, before anything is computed."""
+    ending = "" if place is None else Path(place).suffix.lower()
+    if ending in _NO_TEXT and not is_stream(place):
+        raise ValueError(f"{name}={place}: it is written as plain text; give a name without {ending}.")
 
 
 def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None:

@@ -137,6 +137,13 @@ def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
                 raise ValueError(f"{name}={each!r} is not one of {', '.join(choices)}.")
 
 
+def check_revisions(**given: tuple[Any, str | None]) -> None:
+    """Refuse a revision of no model; `given` are model and revision, by the revision's name."""
+    for name, (model, revision) in given.items():
+        if revision is not None and model is None:
+            raise ValueError(f"{name}={revision!r}: there is no model that it could be of; leave it out.")
+
+
 def check_list(name: str, value: Any) -> None:
     """Refuse a string where several are wanted: it would be read letter by letter."""
     if isinstance(value, str):

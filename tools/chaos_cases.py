@@ -78,8 +78,7 @@ class AllCases(Table):
             name = f"given{number}.tsv" if program in ("xnli", "clean") else f"given{number}"
             value = f"zh-vi={name}" if key in ("gold", "dictionaries", "lexicon") else name
             value = self.sides(program, name) if key == "" else value
-            more = {"": None, "output": None, "confidence": "out.json"} if key == "fit_confidence" else {}
-            yield self.case(f"{key} {number}", program, {key: value} | more, told, writer(name, content))
+            yield self.case(f"{key} {number}", program, {key: value}, told, writer(name, content))
 
     def yamls(self) -> Iterator[Case]:
         """Configurations."""

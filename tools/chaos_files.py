@@ -136,12 +136,6 @@ VECTORS = [
 ]
 # (program, option, content, words): further files that some read.
 FILES = [
-    ("align", "fit_confidence", b"a b\tc d\t\n" * 12, ("link|gold",)),
-    ("align", "fit_confidence", b"a b\tc d\t0-9\n", ("line 1",)),
-    ("align", "fit_confidence", b"a b\tc d\t" + b"9" * 5000 + b"-0\n", ("line 1",)),
-    ("align", "fit_confidence", b"a b\tc d\n", ("line 1", "columns")),
-    ("align", "confidence", b"{}", ("confidence",)),
-    ("align", "confidence", b"[" * 100_000, ("confidence",)),
     ("lexicon", "dictionary", b"word\n", ("line 1", "TAB")),
     ("lexicon", "dictionary", b"\xff\xfe", ("UTF-8",)),
     ("lexicon", "dictionary", b"", ("no entry",)),

@@ -8,7 +8,8 @@ from collections import Counter
 from html.entities import html5
 
 _NUMBER = re.compile(r"\d{2,}")
-_BETWEEN_DIGITS = re.compile(r"(?<=\d)[.,:\s](?=\d)")  # 1,000 and 1.000, 7:55 and 7.55
+# 1,000 and 1.000, 7:55 and 7.55; white space before groups of three alone, else it stands between two numbers.
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[.,:](?=\d)|(?<=\d)\s(?=\d{3}(?!\d))")
 _BUDDHIST_ERA = 543  # years before ours that it begins, as it is counted in Thailand and Laos
 _BUDDHIST_YEARS = range(2443, 2644)  # 1900 to 2100
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*=[^<>]*)?\s*/?>", re.IGNORECASE)  # an attribute has a value

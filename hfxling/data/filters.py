@@ -128,23 +128,29 @@ class PairGate:
         return reason is None
 
     def reason(self, source: str, target: str, source_lang: str, target_lang: str) -> str | None:
-        """Why a pair is turned away, None for one that is not; it remembers what it lets pass."""
+        """The first of `reasons`, None without any."""
+        reasons = self.reasons(source, target, source_lang, target_lang)
+        return reasons[0] if reasons else None
+
+    def reasons(self, source: str, target: str, source_lang: str, target_lang: str) -> list[str]:
+        """Why a pair is turned away, [] for one that is not; the pair is remembered."""
+        reasons = []
         plain_source, plain_target = plain(source), plain(target)
         if self.drop_identical and plain_source == plain_target:
-            return "identical"
+            reasons.append("identical")
         if self.min_words or self.max_words:
             words = count_words(source, source_lang), count_words(target, target_lang)
             if min(words) < self.min_words:
-                return "too_short"
+                reasons.append("too_short")
             if self.max_words and max(words) > self.max_words:
-                return "too_long"
+                reasons.append("too_long")
         if self.drop_duplicates:
-            # 16 bytes stand for the pair, so that a stream of any length fits: no two pairs will ever share them.
+            # 16 bytes stand for the pair, so that any number of them fits: no two pairs will ever share them.
             key = hashlib.blake2b(f"{plain_source}\t{plain_target}".encode(), digest_size=16).digest()
             if key in self.seen:
-                return "duplicate"
+                reasons.append("duplicate")
             self.seen.add(key)
-        return None
+        return reasons
 
 
 def plain(text: str) -> str:

@@ -73,6 +73,8 @@ def read_pairs(
     if is_source(source):
         pairs = _from_source(source, target, languages, skip_bad, keep_space, column)
     else:
+        if column is not None:
+            raise ValueError(f"column {column!r} is of a table: for texts in memory give the values themselves.")
         pairs = _in_memory(source, target, skip_bad, keep_space)
     if longest is not None:
         name = " and ".join(pairs.files) or pairs.name

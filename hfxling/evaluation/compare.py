@@ -49,14 +49,17 @@ class Comparisons(Result):
 
     def table(self) -> str:
         """A line a comparison, with its verdict."""
-        headers = ["task", "direction", "metric", "n", "first", "compared with", "its value", "difference", "95 %"]
-        headers += ["p (Holm)", ""]
+        headers = ["task", "direction", "metric", "similarity", "n", "first", "compared with", "its value"]
+        headers += ["difference", "95 %", "p (Holm)", ""]
         table = []
         for one in self.comparisons:
             first, other, test = one.first, one.other, one.test
             digits = first.digits
             ends = [f"{end:.{digits}f}" for end in (test.low, test.high) if end is not None]
-            line = [first.settings.get("task"), first.direction, first.metric, first.n, f"{first.value:.{digits}f}"]
+            methods = dict.fromkeys(row.settings.get("method") for row in (first, other))
+            similarity = " against ".join(filter(None, methods))
+            line = [first.settings.get("task"), first.direction, first.metric, similarity, first.n]
+            line.append(f"{first.value:.{digits}f}")
             line += [one.name, f"{other.value:.{digits}f}", f"{test.difference:+.{digits}f}", " to ".join(ends)]
             line += [p_told(one.p_value).removeprefix("= "), one.verdict(self.level)]
             table.append(line)

@@ -127,7 +127,7 @@ def evaluate(
         split: of a Hub data set or of the sample.
         qe_split: of qe's files, as in en-de.test20.tsv.
         data_name: name of the data in the results.
-        methods: similarities of dense vectors: cosine, csls.
+        methods: of tatoeba, retrieval and documents: similarities of dense vectors, cosine and csls.
         neighbours: of mining: k of the margin.
         centering: of retrieval: none, or corpus (which uses the test text).
         prompt: put before every text; by default what the model or its family wants.
@@ -205,10 +205,12 @@ def evaluate(
         tasks |= mteb_tasks(mteb, only_languages, batch_size, results_of_mteb)
 
     sides = TaskText() if source is None else TaskText.of_sides(source, target)
+    texts_by_task = {name: _text_of(name, one, data_by_task, sides) for name, one in tasks.items()}
+    _check_split(split, options["languages"], texts_by_task)
     texts: dict[str, tuple[Any, str]] = {}
     places: dict[str, dict] = {}
     for name, one in tasks.items():
-        text = _text_of(name, one, data_by_task, sides)
+        text = texts_by_task[name]
         texts[name] = one.read(text)
         places[name] = {"dataset": data_name or text.name() or name, "split": text.lines() or split}
 
@@ -406,12 +408,23 @@ def _check_options(
 ) -> None:
     if not methods:
         raise ValueError(f"methods={methods!r}: give cosine, csls, or both.")
+    able = [name for name, task in TASKS.items() if any(one.name == "methods" for one in fields(task))]
+    if "csls" in methods and not {*able} & {*tasks}:
+        raise ValueError(f"methods={' '.join(methods)}: csls is for {', '.join(able)}; leave it out.")
     if neighbours < 1:
         raise ValueError(f"neighbours={neighbours}: give 1 or more.")
     if pooling is not None and trust_remote_code:
         raise ValueError(f"pooling={pooling!r} reads encoders of transformers, not code of their repositories.")
     if layer is not None and not (pooling or "tokens" in tasks):
         raise ValueError(f"layer={layer}: for --pooling and for task tokens; leave it out.")
+
+
+def _check_split(split: str, languages: Languages | None, texts: Mapping[str, TaskText]) -> None:
+    """Refuse the name of a split where all text is of files or in memory."""
+    if split == "test" or languages is None or not texts:
+        return
+    if not any(text.has_splits(languages) for text in texts.values()):
+        raise ValueError(f"split={split!r}: only data of the Hub and the sample have splits; leave it out.")
 
 
 def _check_model(

@@ -23,7 +23,7 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, is_stream
+from hfxling.files import atomic_path, check_text_file, is_stream
 from hfxling.progress import bar
 from hfxling.sentences.tables import to_tsv
 from hfxling.verbs import FILE, Languages, Model, OutputFile, Result, Text, check_outputs, verb
@@ -160,6 +160,7 @@ def quality(
             numbers, a model that gives NaN.
         FileNotFoundError: no such text, model or calibration.
     """
+    check_text_file("output", output)
     _check(languages, model, lexical, human, calibrate, calibration)
     if output is not None and human is not None and not is_stream(output):
         files = {"output": (FILE, output), "calibration": (FILE, calibration_path(output))}
@@ -290,20 +291,23 @@ def check_calibration(path: str, calibration: Calibration, settings: Mapping, na
 
 
 def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
-    """(N,) human scores; NaN where there is none."""
+    """(N,) human scores; NaN where there is none: None, NaN or an empty cell."""
     if len(values) != len(pairs):
         raise ValueError(
             f"{len(values)} human scores for {len(pairs)} pairs: give one a pair (None for none), or a table's column."
         )
     scores = np.full(len(pairs), math.nan)
     for row, value in enumerate(values):
-        if value is None or not str(value).strip():
+        is_missing = value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+        if is_missing or not str(value).strip():
             continue
         with suppress(TypeError, ValueError):
             scores[row] = float(value)
         if not math.isfinite(scores[row]):
             place = f"{' and '.join(pairs.files) or pairs.name}, line {pairs.lines[row]}"
-            raise ValueError(f"{place}: human score {value!r} is not a number; correct it or leave it empty.")
+            raise ValueError(
+                f"{place}: human score {value!r} is not a number; correct it, or give None or an empty cell."
+            )
     return scores
 
 

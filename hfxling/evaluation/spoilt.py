@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import random
+import unicodedata
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -99,12 +100,14 @@ class Spoiler:
         return f"{before.rstrip(' ')}{gap}{after.lstrip(' ')}".strip()
 
     def number(self, text: str) -> str | None:
-        """Another digit in place of one."""
-        places = [i for i, letter in enumerate(text) if letter in "0123456789"]
+        """Another digit of the same script in place of one."""
+        places = [i for i, letter in enumerate(text) if letter.isdecimal()]
         if not places:
             return None
         place = self.rng.choice(places)
-        other = self.rng.choice([digit for digit in "0123456789" if digit != text[place]])
+        value = unicodedata.decimal(text[place])
+        other_value = self.rng.choice([digit for digit in range(10) if digit != value])
+        other = chr(ord(text[place]) - value + other_value)  # the digits of a script stand in order
         return text[:place] + other + text[place + 1 :]
 
     def negated(self, text: str) -> str | None:

@@ -85,6 +85,12 @@ class TaskText:
         parsed = [Source.parse(text) for text in self.data]
         return ", ".join(f"lines {source.lines}" for source in parsed if source.lines)
 
+    def has_splits(self, languages: Languages) -> bool:
+        """Whether it is of the Hub or the sample; files and texts in memory have no splits."""
+        if self.source:
+            return False
+        return not self.data or any(not Source.parse(text).files(languages) for text in self.data)
+
     def pairs(self, languages: Languages, split: str) -> Dataset:
         """Line-aligned sentences, in columns source, target, source_lang and target_lang."""
         if not self.source:
@@ -205,7 +211,9 @@ class Tatoeba(Task):
                 languages = [code_for(encoder, lang), code_for(encoder, ENGLISH)]
                 vectors = encode_sides(encoder, *sides_of(pairs), languages)
                 methods = methods_for(encoder, self.methods)
-                rankings[lang] = rank_translations(*vectors, source_lang=lang, target_lang=ENGLISH, methods=methods)
+                rankings[lang] = rank_translations(
+                    *vectors, source_lang=lang, target_lang=ENGLISH, methods=methods, csls_k=min(10, len(pairs))
+                )
         else:
             rankings = rank_tatoeba(text, partial(encoder.encode, role="query"), methods=self.methods)
         return tatoeba_results(text, rankings, **row)

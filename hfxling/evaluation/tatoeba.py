@@ -102,7 +102,9 @@ def rank_tatoeba(
     rankings = {}
     for lang, dataset in pairs.items():
         source, target = (vectors[[row_of[text] for text in side]] for side in sides_of(dataset))
-        rankings[lang] = rank_translations(source, target, source_lang=lang, target_lang=ENGLISH, methods=methods)
+        rankings[lang] = rank_translations(
+            source, target, source_lang=lang, target_lang=ENGLISH, methods=methods, csls_k=min(10, len(dataset))
+        )
     return rankings
 
 

@@ -25,7 +25,19 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import is_stream
 from hfxling.progress import bar
-from hfxling.verbs import FILE, CacheFolder, Languages, Model, OutputFile, Result, Text, check_list, check_outputs, verb
+from hfxling.verbs import (
+    FILE,
+    CacheFolder,
+    Languages,
+    Model,
+    OutputFile,
+    Result,
+    Text,
+    check_list,
+    check_outputs,
+    check_revisions,
+    verb,
+)
 
 from .engine import Margin, best_partners, length_weights, paired_margins, select
 from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
@@ -221,6 +233,9 @@ def clean(
     if unknown:
         raise ValueError(f"keep: {', '.join(sorted(unknown))} is not one of {', '.join(OF_TEXT)}.")
     scored = {"threshold": threshold, "top": top, "mutual": mutual or None, "min_links": min_links}
+    check_revisions(
+        revision=(lexical if model is None else model, revision), lexical_revision=(lexical, lexical_revision)
+    )
     _check_scores(scored, candidates, min_words_gain, has_model=model is not None, has_lexical=lexical is not None)
     check_search(dtype, memory, k=k, batch_size=batch_size)
     dropped = _check_files(output, dropped, [source, target])
@@ -333,9 +348,7 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
             continue
         judged += 1
         faults = list(finder.flags(*pair))
-        filtered = gate.reason(*pair, *languages)
-        if filtered:
-            faults.append(LIMITS.get(filtered, filtered))
+        faults += [LIMITS.get(reason, reason) for reason in gate.reasons(*pair, *languages)]
         if swapped.is_foreign(pair[0]):
             faults.append(WRONG_SOURCE)
         faults += [name for name, is_different in DIFFERENCES.items() if is_different(*pair)]

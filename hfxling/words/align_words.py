@@ -15,26 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hfxling.data.pairs import Pairs, Text
-from hfxling.data.pharaoh import Link, format_links, read_aligned, texts_of
+from hfxling.data.pharaoh import Link, format_links
 from hfxling.data.segment import Span
 from hfxling.encoders.identity import identity
-from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.plots import can_draw, draw_alignment
-from hfxling.evaluation.results import EvalResult, format_table, interval_told
-from hfxling.files import atomic_path, content_hash
+from hfxling.evaluation.results import format_table
+from hfxling.files import atomic_path, check_text_file, content_hash
 from hfxling.parts import claim, parts_beside, readable, remove_parts
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
-from hfxling.verbs import Languages, Model, OutputFile, Result, verb
+from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
-from .confidence import (
-    LEAST_PAIRS,
-    LinkConfidence,
-    cross_validated,
-    expected_calibration_error,
-    gather,
-    link_features,
-)
 from .links import Layer, Method, Units
 
 if TYPE_CHECKING:
@@ -54,8 +45,8 @@ class PairLinks:
         source: units of the source line; `line[span.start:span.end]` is where one stands in it.
         target: units of the target line.
         links: (position of source unit, position of target unit), from 0, sorted.
-        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py` or by a
-            fitted confidence; of a trained aligner without either the mean weight that both directions give it.
+        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py`; of a trained
+            aligner the mean weight that both directions give it.
         source_null: of every source unit the probability that it is linked to none; [] of a trained aligner.
         target_null: of every target unit the same.
     """
@@ -76,14 +67,12 @@ class WordLinks(Result):
         languages: codes of source and target.
         method: how links were decided.
         pairs: one entry for each sentence pair.
-        has_confidence: whether scores are those of a fitted confidence.
         with_scores: whether `to_text` and `save` give them, too, where they are not told.
     """
 
     languages: Languages
     method: str
     pairs: list[PairLinks]
-    has_confidence: bool = False
     with_scores: bool = False
 
     @property
@@ -129,10 +118,9 @@ class WordLinks(Result):
     def _record(self, pair: PairLinks) -> dict[str, list]:
         source = [[span.start, span.end] for span in pair.source]
         target = [[span.start, span.end] for span in pair.target]
-        score_name = "confidence" if self.has_confidence else "score"
         links = []
         for (i, j), score in zip(pair.links, pair.scores):
-            links.append({"link": [i, j], "source": source[i], "target": target[j], score_name: round(score, 4)})
+            links.append({"link": [i, j], "source": source[i], "target": target[j], "score": round(score, 4)})
         record = {"source": source, "target": target, "links": links}
         if pair.source_null or pair.target_null:
             record["source_null"] = [round(share, 4) for share in pair.source_null]
@@ -143,31 +131,6 @@ class WordLinks(Result):
         """How many links there are."""
         count = sum(map(len, self.links))
         return f"{len(self.pairs)} pairs {'-'.join(self.languages)}, {count} links by {self.method}"
-
-
-@dataclass(frozen=True, repr=False)
-class FittedConfidence(Result):
-    """A confidence and how good it is, and the links that it was fitted on.
-
-    Attributes:
-        confidence: probabilities of links.
-        results: AER, precision and recall of the links against the gold ones.
-        calibration_error: expected calibration error, 0..1, on sentences that the confidence had not seen.
-    """
-
-    confidence: LinkConfidence
-    results: list[EvalResult]
-    calibration_error: float
-
-    def table(self) -> str:
-        """Figures of the links, then the calibration error."""
-        rows = [(row.metric, row.value, interval_told(row.low, row.high)) for row in self.results]
-        table = format_table(["metric, %", "value", "95 %"], rows)
-        return f"{table}\nexpected calibration error, 5-fold, 10 bins: {self.calibration_error:.3f}"
-
-    def save(self, path: str | Path) -> None:
-        """Write the confidence as JSON."""
-        self.confidence.save(path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,7 +170,7 @@ class AlignmentPlan(Result):
 
 @verb
 def align_words(
-    source: Text | None = None,
+    source: Text,
     target: Text | None = None,
     *,
     languages: Languages | None = None,
@@ -223,8 +186,6 @@ def align_words(
     dtype: Dtype = "float32",
     symmetrize: Method | None = None,
     units: Units = "words",
-    fit_confidence: str | None = None,
-    confidence: str | None = None,
     min_confidence: float = 0.0,
     output: OutputFile | None = None,
     with_scores: bool = False,
@@ -233,7 +194,7 @@ def align_words(
     batch_size: int | None = None,
     plan: bool = False,
     progress: bool = True,
-) -> WordLinks | FittedConfidence | AlignmentPlan:
+) -> WordLinks | AlignmentPlan:
     """Word links of line-aligned text.
 
     Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link a score. Without
@@ -268,10 +229,7 @@ def align_words(
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
             it was trained without a prior); argmax, itermax and softmax compare vectors alone.
         units: between which links are: words, which white space sets apart, the links' own segments, or characters.
-        fit_confidence: gold file, source TAB target TAB links: learn a confidence from it, and write that to
-            `confidence`; no other text is read.
-        confidence: JSON file of a fitted confidence, whose probabilities become the scores.
-        min_confidence: leave out links with a lower score; of a trained aligner it needs a confidence, or links.
+        min_confidence: leave out links with a lower score.
         output: file of links, a line a pair; with the ending .jsonl also the places of all units in the original lines,
             and the scores; with .tsv a row a link.
         with_scores: write a score behind every link, such as 0-0:0.97.
@@ -282,45 +240,19 @@ def align_words(
         progress: show a bar.
 
     Returns:
-        Links, scores and places; with `plan` what they would take; with `fit_confidence` what `fit_link_confidence`
-        returns.
+        Links, scores and places; with `plan` what they would take.
 
     Raises:
         ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
         FileNotFoundError: no such file or model.
     """
+    check_text_file("output", output)
+    check_revisions(revision=(model, revision), links_revision=(links, links_revision))
     _check_batch_size(batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
-    if fit_confidence is not None:
-        others = {
-            "layer": layer,
-            "prompt": prompt,
-            "dtype": dtype if dtype != "float32" else None,
-            "device": device,
-            "links_revision": links_revision,
-            "min_confidence": min_confidence,
-            "with_scores": with_scores,
-            "plan": plan,
-        }
-        _check_only_gold(confidence, units, [source, output, heatmap], others)
-        return fit_link_confidence(
-            fit_confidence,
-            languages=languages,
-            model=model,
-            links=links,
-            learn=learn,
-            revision=revision,
-            symmetrize=symmetrize,
-            output=confidence,
-            batch_size=batch_size,
-            progress=progress,
-        )
-    if source is None:
-        raise ValueError("give a source and a target text, or fit_confidence with a gold file.")
     if not 0 <= min_confidence <= 1:
         raise ValueError(f"min_confidence={min_confidence}: give a probability, 0 to 1.")
-    fitted = None if confidence is None else LinkConfidence.load(confidence)
     options = {
         "model": model,
         "links": links,
@@ -338,7 +270,7 @@ def align_words(
 
     def scored(aligner: LineAligner, source: Sequence[str], target: Sequence[str]) -> list[PairLinks]:
         lines = aligner(source, target, batch_size=batch_size)
-        return [_scored(line, fitted, min_confidence) for line in lines]
+        return [_scored(line, min_confidence) for line in lines]
 
     from .sources import open_aligner  # loads torch
 
@@ -347,13 +279,12 @@ def align_words(
     aligner, text = open_aligner(source, target, languages, **options)
     if heatmap is not None:
         _check_pair(pair, text)
-    _check_confidence(fitted, confidence, min_confidence, aligner)
     # Models are told apart by their content, not by their names, and the device does not change the links.
     settings = {name: str(value) for name, value in options.items() if name not in ("model", "links", "device")}
     settings |= {"languages": list(aligner.languages), "min_confidence": min_confidence, "version": version("hfxling")}
-    parts = _parts_of(text, output, (model, revision), (links, links_revision), confidence, settings)
+    parts = _parts_of(text, output, (model, revision), (links, links_revision), settings)
     pairs = _aligned(aligner, text, parts, scored)
-    result = WordLinks(aligner.languages, aligner.method, pairs, fitted is not None, with_scores)
+    result = WordLinks(aligner.languages, aligner.method, pairs, with_scores)
     if output is not None:
         result.save(output)
     if heatmap is not None:
@@ -391,7 +322,6 @@ def _parts_of(
     output: str | Path | None,
     model: tuple[Any, str | None],
     links: tuple[Any, str | None],
-    confidence: str | None,
     settings: dict[str, Any],
 ) -> Path | None:
     """Where the links of a long text are kept while it is aligned; nowhere for short texts and for loaded models."""
@@ -407,7 +337,6 @@ def _parts_of(
     key = settings | {
         "text": content_hash(text.source, text.target),
         "models": models,
-        "confidence": confidence and content_hash([Path(confidence).read_text(encoding="utf-8")]),
         "part": _PART,
     }
     claim(folder, key)
@@ -439,87 +368,6 @@ def _unpacked(record: list) -> PairLinks:
     return PairLinks(source, target, [(i, j) for i, j in links], *scores)
 
 
-@verb
-def fit_link_confidence(
-    gold: str | Path,
-    *,
-    languages: Languages | None = None,
-    model: Model | None = None,
-    links: Any = None,
-    learn: bool = True,
-    revision: str | None = None,
-    symmetrize: Method | None = None,
-    output: OutputFile | None = None,
-    batch_size: int | None = None,
-    progress: bool = True,
-) -> FittedConfidence:
-    """Learn from gold links how sure a link is.
-
-    The links of `align_words` are compared with the gold ones; what tells right from wrong links (their weights, ranks,
-    positions) becomes a probability, for `confidence` of `align_words`.
-
-    Example:
-        >>> fitted = hfxling.fit_link_confidence("gold.tsv", model="outputs/lo-zh/model", output="confidence.json")
-        >>> print(fitted.table())
-
-    Args:
-        gold: file of source TAB target TAB links, words set apart by spaces.
-        languages: codes of both languages; by default the first two of the model or the links.
-        model: as for `align_words`; without it, and beside an encoder, links are learnt from the gold file's sentences.
-        links: folder or Hub id of a lexical model or an aligner whose links are taken.
-        learn: learn links from the sentences where none are given.
-        revision: branch, tag or commit of the model on the Hub.
-        symmetrize: how links are decided, see `align_words`.
-        output: JSON file for the confidence.
-        batch_size: pairs at a time; by default as many as fit.
-        progress: show a bar.
-
-    Returns:
-        The confidence, and how good links and confidence are.
-
-    Raises:
-        ValueError: a malformed gold file, or one with links of fewer than 13 pairs; and as `align_words`.
-        FileNotFoundError: no such file or model.
-    """
-    from .sources import open_aligner  # loads torch
-
-    _check_batch_size(batch_size)
-    pairs = read_aligned(gold)
-    source, target = texts_of(pairs)
-    aligner, _ = open_aligner(
-        source,
-        target,
-        languages,
-        model=model,
-        links=links,
-        learn=learn,
-        revision=revision,
-        method=symmetrize,
-    )
-    lines = list(bar(aligner(source, target, batch_size=batch_size), total=len(pairs), unit="pairs"))
-    features, is_right, groups = gather(lines, pairs)
-    count = len(np.unique(groups))
-    if count < LEAST_PAIRS:
-        raise ValueError(f"{gold}: links of {count} sentence pairs; a confidence needs {LEAST_PAIRS} or more.")
-    error = expected_calibration_error(cross_validated(features, is_right, groups), is_right)
-    confidence = LinkConfidence.fit(
-        features,
-        is_right,
-        groups,
-        method=aligner.method,
-        languages=aligner.languages,
-        pairs=len(pairs),
-        links=len(is_right),
-        expected_calibration_error=error,
-    )
-    results = alignment_results([line.links for line in lines], pairs, dataset=str(gold), split="gold")
-    fitted = FittedConfidence(confidence, results, error)
-    if output is not None:
-        fitted.save(output)
-        logger.info("written: %s", output)
-    return fitted
-
-
 def _check_batch_size(batch_size: int | None) -> None:
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size={batch_size}: give 1 or more.")
@@ -533,40 +381,10 @@ def _check_pair(pair: int, text: Pairs) -> None:
         raise ValueError(f"pair={pair} has an empty side, so there is nothing to draw; give another for the heatmap.")
 
 
-def _check_only_gold(confidence: str | None, units: str, files: Sequence[Any], others: dict[str, Any]) -> None:
-    """Refuse what does not go with `fit_confidence`."""
-    if confidence is None or units != "words":
-        raise ValueError("fit_confidence needs confidence, a file to write to, and units words.")
-    if any(file is not None for file in files):
-        raise ValueError("fit_confidence reads nothing but the gold file; leave text and other outputs out.")
-    for name, value in others.items():
-        if value:
-            raise ValueError(f"{name}={value}: fit_confidence does not heed it; leave it out.")
-
-
-def _check_confidence(fitted: LinkConfidence | None, path: str | None, least: float, aligner: LineAligner) -> None:
-    """Refuse a confidence of links that were decided in another way, and a least one where there is none."""
-    from .aligner import Aligner
-
-    if fitted is None:
-        if least and isinstance(aligner, Aligner) and aligner.prior is None:
-            raise ValueError("min_confidence needs confidence, a file; fit one with fit_confidence and gold links.")
-        return
-    method = aligner.method
-    own_method = fitted.settings.get("method", method)
-    if own_method != method:
-        raise ValueError(
-            f"{path} was fitted on links by {own_method}, not by {method}; "
-            f"give --symmetrize {own_method}, or fit one for {method}."
-        )
-
-
-def _scored(line: AlignedLine, fitted: LinkConfidence | None, least: float) -> PairLinks:
+def _scored(line: AlignedLine, least: float) -> PairLinks:
     """The links of a pair that score at least `least`."""
     if not line.links:
         scores: Sequence[float] = []
-    elif fitted is not None:
-        scores = fitted(link_features(line)).tolist()
     else:
         i, j = np.array(line.links).T
         matrix = _weights(line) if line.probability is None else line.probability[0]

@@ -22,10 +22,10 @@ from hfxling.evaluation.word_translation import (
     translate,
     word_table,
 )
-from hfxling.files import atomic_path
+from hfxling.files import atomic_path, check_text_file
 from hfxling.progress import bar
 from hfxling.sentences.tables import columns_of, to_tsv
-from hfxling.verbs import Languages, Model, OutputFile, Result, verb
+from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
 from .links import Layer
 
@@ -142,7 +142,7 @@ def lexicon(
         layer: of an encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
             most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
         top: translations of each word.
-        min_count: sentences that a word or run must be in.
+        min_count: sentences that a source word, and a run of segments on either side, must be in.
         runs: segments at most of a word made of several; 1 for none.
         by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
             default links, and static vectors of an aligner that was trained without a prior.
@@ -157,6 +157,8 @@ def lexicon(
         ValueError: text, languages or options that do not fit, another kind of model, no word that is frequent enough.
         FileNotFoundError: no such file or model.
     """
+    check_text_file("output", output)
+    check_revisions(revision=(model, revision))
     for name, value in (("top", top), ("min_count", min_count), ("runs", runs)):
         if value < 1:
             raise ValueError(f"{name}={value}: give 1 or more.")
@@ -177,14 +179,16 @@ def lexicon(
         has_links = links.is_learnt or links.prior is not None
         by = "links" if has_links else "static"
     vectors = _word_vectors(links, text, encoded, by)
-    dictionary_words = [list(entries), sorted(set().union(*entries.values()))]
-    tables = []
-    for side in (0, 1):
-        asked = [*counts[side], *dictionary_words[side]]
-        tables.append(word_table(links.vocabularies[side], vectors[side], asked))
+    tables = [word_table(links.vocabularies[side], vectors[side], counts[side]) for side in (0, 1)]
     results = []
     if entries:
-        scores = score_lexicon(entries, *tables)
+        # Tables of their own: what is asked for must not be among the translations that are chosen from.
+        dictionary_words = [list(entries), sorted(set().union(*entries.values()))]
+        asked_tables = []
+        for side in (0, 1):
+            asked = [*counts[side], *dictionary_words[side]]
+            asked_tables.append(word_table(links.vocabularies[side], vectors[side], asked))
+        scores = score_lexicon(entries, *asked_tables)
         described = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
         results = lexicon_results(scores, entries, model=links.name, **described)
     lines_of = occurrences(encoded[1], runs, letters_only=False)

@@ -1,7 +1,8 @@
 """awesome-align's extraction against its formula, and the table of figures."""
 
 import numpy as np
-from align_table import extraction, main, table_of, word_owners
+import pytest
+from align_table import expected_calibration_error, extraction, main, table_of, word_owners
 
 from hfxling.words.probability import WEIGHTS
 
@@ -55,3 +56,11 @@ def test_figures_of_a_set_and_the_page(tiny_bert, tmp_path, monkeypatch):
     speed = main([*own, "--sets", "en-fr", "--speed"])
     assert speed["both, pairs_per_s"] > 0
     assert WEIGHTS.is_file()
+
+
+def test_calibration_error_by_hand():
+    assert expected_calibration_error([0.2, 0.2, 0.8, 0.8], [0, 0, 1, 1], bins=2) == pytest.approx(0.2)
+    assert expected_calibration_error([0.5] * 4, [0, 1, 0, 1], bins=4) == pytest.approx(0)
+    # Ties: the order of the links is of no matter.
+    assert expected_calibration_error([0.5] * 4, [0, 0, 1, 1], bins=4) == pytest.approx(0)
+    assert expected_calibration_error([1.0, 1.0, 0.0], [0, 0, 1]) == pytest.approx(1)

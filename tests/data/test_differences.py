@@ -21,6 +21,12 @@ from hfxling.data.differences import markup_differs, numbers_differ
         ("12 of 12", "12", False),
         ("12 or 13", "12", False),
         ("12 or 13", "12 or 14", True),
+        (
+            "On 5 May 2010 12 people died.",
+            "2010年5月5日，12人死亡。",
+            False,
+        ),  # two numbers, though only space is between
+        ("1 000 000 hommes", "1.000.000 orang", False),
         ("9" * 9_000, "8" * 9_000, True),
         ("", "", False),
     ],

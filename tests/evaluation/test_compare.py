@@ -11,7 +11,7 @@ import hfxling
 from hfxling.cli import main
 from hfxling.data.scored import ScoredPairs
 from hfxling.evaluation.averages import macro_average, mean_result
-from hfxling.evaluation.compare import compare_results, paired
+from hfxling.evaluation.compare import Comparisons, compare_results, paired
 from hfxling.evaluation.items import Items, mean_items
 from hfxling.evaluation.mining import f1_of
 from hfxling.evaluation.results import EvalResult, write_results
@@ -190,7 +190,11 @@ def test_another_similarity_is_the_same_figure_where_each_has_one():
     sparse = [replace(row, settings=row.settings | {"method": "dot"}) for row in sparse]
     csls = [replace(row, settings=row.settings | {"method": "csls"}) for row in cosine]
     assert len(compare_results({"a": cosine, "b": sparse})) == 1
-    assert len(compare_results({"a": cosine + csls, "b": cosine + csls})) == 2
+    both = compare_results({"a": cosine + csls, "b": cosine + csls})
+    assert len(both) == 2
+    table = Comparisons([*both, *compare_results({"a": csls, "b": sparse})], 0.05).table()
+    similarities = [line.split("|")[4].strip() for line in table.splitlines()[2:]]
+    assert similarities == ["cosine", "csls", "csls against dot"]
     with pytest.raises(ValueError, match="a and b have no figure in common"):
         compare_results({"a": cosine + csls, "b": sparse})
 

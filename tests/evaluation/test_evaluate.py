@@ -164,6 +164,12 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ("retrieval", {"target": ["b"], "data": ["c"], **ZH_EN}, "target without source"),
         ("retrieval", {"centering": "train", "data": ["x.tsv"]}, "centering='train'"),
         ("retrieval", {"methods": ["dot"], "data": ["x.tsv"]}, "methods='dot' is not one of cosine, csls"),
+        ("mining", {"methods": ["csls"], "data": ["x"]}, "methods=csls: csls is for tatoeba, retrieval, documents"),
+        (
+            "retrieval",
+            {"split": "dev", "data": ["text/pairs.tsv"], **ZH_EN},
+            "split='dev': only data of the Hub and the sample have",
+        ),
         ("retrieval", {"methods": "csls", "data": ["x.tsv"]}, "methods='csls': give a list, such as ['csls']"),
         ("tatoeba", {"model": "no/where", "data": ["text"]}, "no/where' is neither a folder nor"),
         ("tatoeba", {"baseline": "no/where", "data": ["text"]}, "baseline='no/where' is neither a folder nor"),

@@ -271,6 +271,7 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
         ({"data": "{table}#0,source"}, "no column '0' among"),
         ({"data": "{table}+none.txt"}, "none.txt does not exist"),
         ({"batch_size": 0}, "batch_size=0"),
+        ({"output": "{folder}/q.parquet"}, "it is written as plain text; give a name without .parquet"),
         ({"data": "none.tsv"}, "none.tsv does not exist"),
         ({"output": "{folder}/a.json", "human": "da", "calibrate": "{folder}/a.calibration.json"}, "is read, too"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),
@@ -304,6 +305,11 @@ def test_texts_in_memory_with_human_scores_and_the_model_as_an_object(model, tmp
         human=[one or None for one in human],
     )
     np.testing.assert_array_equal(result.calibrated, expected.calibrated)
+    gaps = np.array([float(one) if one else np.nan for one in human], np.float32)
+    of_array = hfxling.quality(source, target, languages=("en", "id"), model=model, human=gaps)
+    np.testing.assert_allclose(of_array.calibrated, expected.calibrated, rtol=1e-5)
+    with pytest.raises(ValueError, match="column 'da' is of a table: for texts in memory give the values themselves"):
+        hfxling.quality(source, target, languages=("en", "id"), model=model, human="da")
     with pytest.raises(ValueError, match="59 human scores for 60 pairs"):
         hfxling.quality(source, target, languages=("en", "id"), model=model, human=human[1:])
 

@@ -43,6 +43,16 @@ def test_words_keep_their_gaps():
     assert spoiler.shuffled("Ai?") is spoiler.dropped("Ai?") is None
 
 
+def test_digits_stay_in_their_script():
+    thai, wide = (
+        Spoiler(["ราคา ๒๕ บาท"], "th").number("ราคา ๒๕ บาท"),
+        Spoiler(["他有２５岁"], "zh").number("他有２５岁"),
+    )
+    for text, spoilt, first, last in (("ราคา ๒๕ บาท", thai, "๐", "๙"), ("他有２５岁", wide, "０", "９")):
+        (changed,) = [(old, new) for old, new in zip(text, spoilt, strict=True) if old != new]
+        assert all(first <= digit <= last for digit in changed)
+
+
 def test_what_cannot_be_spoilt_is_left_out():
     spoiler = Spoiler(["de kat"], "nl")
     assert spoiler.negated("de kat") is None  # no word of negation is known

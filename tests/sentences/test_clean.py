@@ -98,6 +98,19 @@ def test_planted_faults_are_dropped_each_with_its_reason(tmp_path, capsys):
             assert int(shown[reason][2]) == sum({reason} == names for names in found.values())
 
 
+def test_every_reason_is_given():
+    source, target = ["今天下雨。", "OK now", "今天下雨。"], ["Trời mưa.", "ok NOW", "Trời mưa."]
+    cleaned = hfxling.clean(source, target, languages=("zh", "vi"), min_words=6)
+    assert cleaned.reasons[1][:2] == ["identical", "min_words"]
+    assert {"min_words", "duplicate"} <= {*cleaned.reasons[2]}
+    assert "duplicate" not in cleaned.reasons[0]
+
+
+def test_a_revision_needs_a_model():
+    with pytest.raises(ValueError, match="revision='main': there is no model that it could be of"):
+        hfxling.clean(["雨"], ["mưa"], languages=("zh", "vi"), revision="main")
+
+
 def test_reasons_that_are_kept_drop_nothing(tmp_path):
     sound = SOUND[:120]
     rows = [*sound, SOUND[3], (SOUND[4][0], SOUND[4][0])]

@@ -80,37 +80,22 @@ def test_picture(folder, tmp_path):
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_confidence_is_fitted_stored_and_used(folder, tmp_path, capsys):
-    path = str(tmp_path / "confidence.json")
-    method = "grow-diag-final-and"
-    words = ["--fit_confidence", str(folder / "gold.tsv"), "--confidence", path, "--symmetrize", method]
-    main(["align", *words, "--model", str(folder)])
-    printed = capsys.readouterr().out
-    fitted = hfxling.fit_link_confidence(folder / "gold.tsv", model=folder, symmetrize=method)
-    assert printed.rstrip("\n") == fitted.table()
-    assert "AER" in printed
-    assert "expected calibration error" in printed
-    assert 0 <= json.loads(Path(path).read_text())["settings"]["expected_calibration_error"] < 0.3
-    with pytest.raises(ValueError, match="by grow-diag-final-and, not by itermax; give --symmetrize grow"):
-        align(folder, confidence=path)
-    everything = align(folder, confidence=path, symmetrize=method, output=tmp_path / "spans.jsonl")
-    rows = [json.loads(row)["links"] for row in (tmp_path / "spans.jsonl").read_text().splitlines()]
-    probabilities = [link["confidence"] for row in rows for link in row]
-    assert min(probabilities) < max(probabilities)
-    middle = sorted(probabilities)[len(probabilities) // 2] + 1e-3
-    few = align(folder, confidence=path, symmetrize=method, min_confidence=middle)
+def test_weak_links_are_left_out(folder):
+    everything = align(folder)
+    scores = sorted(score for of_pair in everything.scores for score in of_pair)
+    middle = scores[len(scores) // 2] + 1e-6
+    few = align(folder, min_confidence=middle)
     assert all({*a} <= {*b} for a, b in zip(few.links, everything.links))
-    assert sum(map(len, few.links)) == sum(p >= middle for p in probabilities) < len(probabilities)
+    assert sum(map(len, few.links)) == sum(score >= middle for score in scores) < len(scores)
 
 
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["--min_confidence", "0.5", "source", "target"], "min_confidence needs confidence, a file"),
-        (["--fit_confidence", "gold.tsv"], "needs confidence, a file to write to"),
-        (["--fit_confidence", "gold.tsv", "--confidence", "c.json", "--layer", "3"], "fit_confidence does not heed it"),
-        (["--fit_confidence", "gold.tsv", "--confidence", "gold.tsv"], "is read, too"),
-        ([], "give a source and a target text"),
+        (["source", "target", "--output", "target"], "is read, too"),
+        (["source", "target", "--output", "links.txt.gz"], "output=links.txt.gz: it is written as plain text"),
+        (["source", "target", "--output", "links.parquet"], "give a name without .parquet"),
+        (["source", "target", "--min_confidence", "1.5"], "min_confidence=1.5: give a probability, 0 to 1"),
         (["source", "gold.tsv", "--languages", "lo", "zh"], "'lo' is none of the model's: en, zh"),
         (["source", "target", "--heatmap", "p.png", "--pair", "41"], "pair=41 is outside the pairs 1-40"),
         (["empty", "empty2"], "no sentence pair in it"),

@@ -70,6 +70,25 @@ def test_links_need_no_trained_vectors(folder, tmp_path):
     assert found["static"] < found["both"]
 
 
+def test_a_dictionary_changes_no_translation(tmp_path):
+    """Its words are asked for, and are not among those that translations are chosen from."""
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    text = list(rows["source"])[:200], list(rows["target"])[:200]
+    words = [("雨", "trời mưa"), ("天", "hôm nay trời"), ("今天", "nay trời mưa")]
+    (tmp_path / "words.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in words), encoding="utf-8")
+    with_dictionary = hfxling.lexicon(*text, languages=("zh", "vi"), dictionary=str(tmp_path / "words.tsv"), runs=1)
+    without = hfxling.lexicon(*text, languages=("zh", "vi"), runs=1)
+    assert with_dictionary.results
+    assert with_dictionary.rows == without.rows
+
+
+def test_it_is_plain_text():
+    with pytest.raises(
+        ValueError, match=r"output=words.parquet: it is written as plain text; give a name without .par"
+    ):
+        hfxling.lexicon(["雨"], ["mưa"], languages=("zh", "vi"), output="words.parquet")
+
+
 def test_no_model_or_a_lexical_one():
     rows = hfxling.load_parallel("sample", "zh", "vi")
     text = list(rows["source"])[:300], list(rows["target"])[:300]

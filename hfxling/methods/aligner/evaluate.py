@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,8 +27,7 @@ from hfxling.evaluation.word_translation import (
 )
 from hfxling.methods.trainer import Evaluator
 from hfxling.models.modeling_aligner import AlignerModel
-from hfxling.words.aligner import Aligner, LineAligner, default_method
-from hfxling.words.confidence import cross_validated, expected_calibration_error, gather
+from hfxling.words.aligner import Aligner, LineAligner
 from hfxling.words.joint import JointAligner, View
 from hfxling.words.links import agreement
 from hfxling.words.pairs import EncodedPairs
@@ -177,7 +175,7 @@ def evaluate(
     counts: Mapping | None = None,
     **settings,
 ) -> list[EvalResult]:
-    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER and ECE on every file of gold links.
+    """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
 
     Words are also translated by statistical links, and by both together, where their counts are given
     (`dictionary_counts`). Gold links are decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it
@@ -235,21 +233,11 @@ def _agreement(aligner: LineAligner, source: Sequence[str], target: Sequence[str
 
 
 def gold_results(aligner: LineAligner, path: str, **settings) -> list[EvalResult]:
-    """AER, precision, recall and F1 on a file of gold links.
-
-    Where links are decided in the default way, also the calibration error (ECE, 0..1) of a confidence in them, over 5
-    folds of the file; files with too few right or wrong links for that have none.
-    """
+    """AER, precision, recall and F1 on a file of gold links."""
     gold = read_aligned(path)
     lines = list(aligner(*texts_of(gold)))
     fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
-    rows = alignment_results([line.links for line in lines], gold, **fields)
-    if settings["decoding"] == default_method(getattr(aligner, "prior", None)):
-        features, right, groups = gather(lines, gold)
-        with contextlib.suppress(ValueError):
-            error = expected_calibration_error(cross_validated(features, right, groups), right)
-            rows.append(EvalResult("ECE", error, len(right), unit="", revision=rows[0].revision, **fields))
-    return rows
+    return alignment_results([line.links for line in lines], gold, **fields)
 
 
 def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:
