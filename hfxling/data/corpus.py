@@ -20,12 +20,10 @@ from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_
 from .texts import as_list
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
+    from datasets import Dataset
 
     from .pairs import Pairs
     from .scored import ScoredPairs
-
-    AnyDataset = Dataset | IterableDataset
 
 SAMPLE_LICENCE = "apache-2.0"
 _SEED = 0  # of the sample that `max_train_pairs` keeps: the text does not change with the seed of a run
@@ -115,20 +113,20 @@ TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
 @dataclass
 class PairText:
-    """Text of one language pair, and the account of it; numbers are None where it is streamed."""
+    """Text of one language pair, and the account of it."""
 
     languages: Pair  # source and target
     # columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
-    train: AnyDataset
+    train: Dataset
     test: Dataset  # the same without row; empty where there is none
-    read: int | None = None  # pairs read, those dropped later included
+    read: int  # pairs read, those dropped later included
     dropped: dict[str, int] = field(default_factory=dict)  # training pairs removed, by reason
     leaks: int | None = None  # training pairs removed because the test text has them; None where none was looked for
 
     @property
-    def used(self) -> int | None:
+    def used(self) -> int:
         """Pairs left for training."""
-        return len(self.train) if self.read is not None else None
+        return len(self.train)
 
     def revision(self, split: str) -> str:
         """Content hash of one split's texts."""
@@ -178,10 +176,8 @@ class Corpus:
         entries = []
         for pair in self.pairs:
             name = self.name if len(self.pairs) == 1 else f"{self.name}, {name_of_pair(pair.languages)}"
-            entry: dict = {"name": name, "pairs": "streamed" if pair.used is None else pair.used}
-            if pair.used is not None:
-                entry["revision"] = pair.revision("train")
-                entry["dropped"] = pair.dropped
+            entry: dict = {"name": name, "pairs": pair.used, "revision": pair.revision("train")}
+            entry["dropped"] = pair.dropped
             if pair.leaks is not None:
                 entry["leaks"] = pair.leaks
             if licence:
@@ -195,19 +191,16 @@ def load_corpus(
     *,
     tests: Mapping[Pair, Dataset] | None = None,
     scored: Sequence[ScoredPairs] = (),
-    streaming: bool = False,
 ) -> Corpus:
     """Read, filter, guard and cap the training text of every pair; read the test text.
 
     The training text of a pair loses what the pair's own test text and any text with human scores contains. A source
-    with placeholders that lacks a pair is passed over for it. A stream is filtered while it is read; of it
-    `max_train_pairs` keeps the first pairs, and nobody looks for leaks.
+    with placeholders that lacks a pair is passed over for it.
 
     Args:
         settings: what to read.
         tests: test text by pair, in place of what `settings` names.
         scored: test text with human scores.
-        streaming: leave the text where it is.
 
     Raises:
         ValueError: malformed text (see `load_parallel`), a source that has none of the pairs, a pair that no source has
@@ -217,18 +210,16 @@ def load_corpus(
     sources = [Source.parse(text) for text in settings.train_data]
     pairs, missing = [], {}
     for languages in settings.language_pairs:
-        parts, missing[languages] = read_sources(sources, languages, settings.train_split, streaming)
+        parts, missing[languages] = read_sources(sources, languages, settings.train_split)
         if not parts:
             raise no_text(languages, missing[languages])
-        text = _streamed(settings, languages, parts) if streaming else _filtered(settings, languages, joined(parts))
-        pairs.append(text)
+        pairs.append(_filtered(settings, languages, joined(parts)))
     _check_used("train_data", settings.train_data, missing)
     if tests is None:
         tests = _test_text(settings)
     for pair in pairs:
         pair.test = tests.get(pair.languages, pair.test)
-        if not streaming:
-            _guard_and_cap(settings, pair, scored)
+        _guard_and_cap(settings, pair, scored)
     return Corpus(pairs, settings.name, scored)
 
 
@@ -250,19 +241,6 @@ def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> Pai
     numbered = dataset.add_column("row", np.arange(len(dataset)))
     train, dropped = filter_parallel(numbered, min_words=settings.min_words)
     return PairText(languages, train, _no_pairs(), len(dataset), dropped)
-
-
-def _streamed(settings: TextArguments, languages: Pair, parts: Sequence[IterableDataset]) -> PairText:
-    """Training text of several sources in turn, each pair once, filtered while it is read."""
-    from datasets import interleave_datasets
-
-    stream = parts[0]
-    if len(parts) > 1:
-        stream = interleave_datasets(list(parts), stopping_strategy="all_exhausted_without_replacement")
-    stream, _ = filter_parallel(stream, min_words=settings.min_words)
-    if settings.max_train_pairs is not None:
-        stream = stream.take(settings.max_train_pairs)
-    return PairText(languages, stream, _no_pairs())
 
 
 def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:

@@ -7,7 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from .codes import written_like
 from .invisible import visible
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
-
-    AnyDataset = TypeVar("AnyDataset", Dataset, IterableDataset)
+    from datasets import Dataset
 
 # Letters to a word in scripts that put no space between words, without vowel signs and tone marks (so Unicode's Lo and
 # Lm): what the dictionary word breaker of ICU 78 finds in NTREX-128 (Thai, Lao, Khmer) and in TALPCo (Burmese).
@@ -56,13 +54,13 @@ def count_words(text: str, lang: str) -> int:
 
 
 def filter_parallel(
-    dataset: AnyDataset,
+    dataset: Dataset,
     *,
     min_words: int = 0,
     max_words: int | None = None,
     drop_duplicates: bool = True,
     drop_identical: bool = True,
-) -> tuple[AnyDataset, dict[str, int]]:
+) -> tuple[Dataset, dict[str, int]]:
     """Drop pairs that are too short or too long, repeat an earlier pair, or have the same text on both sides.
 
     Texts count as the same when they are after NFKC, case-folding and collapsing white space, without invisible
@@ -76,31 +74,32 @@ def filter_parallel(
         drop_identical: drop pairs whose target is the source text.
 
     Returns:
-        The dataset without those pairs, and the number dropped by reason. Of an `IterableDataset` the numbers grow
-        while it is iterated in this process, and start anew with each pass.
+        The dataset without those pairs, and the number dropped by reason.
 
     Raises:
         ValueError: limits that no pair can meet, or a missing column.
     """
     gate = PairGate(min_words, max_words, drop_duplicates, drop_identical)
     columns = ["source", "target", "source_lang", "target_lang"]
-    missing = set() if dataset.column_names is None else set(columns) - set(dataset.column_names)
+    missing = set(columns) - set(dataset.column_names)
     if missing:
         raise ValueError(f"the dataset lacks {sorted(missing)}; load it with load_parallel or rename its columns")
-    if not hasattr(dataset, "__len__"):
-        return dataset.filter(gate.passes, with_indices=True, input_columns=columns), gate.counts
+    dropped = dict.fromkeys(("identical", "too_short", "too_long", "duplicate"), 0)
     kept = []
     index = 0
     for batch in dataset.select_columns(columns).iter(10_000):
         for row in zip(*batch.values()):
-            if gate.passes(*row, index):
+            reason = gate.reason(*row)
+            if reason is None:
                 kept.append(index)
+            else:
+                dropped[reason] += 1
             index += 1
-    return dataset.select(kept), gate.counts
+    return dataset.select(kept), dropped
 
 
 class PairGate:
-    """Decides pair by pair and counts what it turns away; arguments and errors as for `filter_parallel`."""
+    """Decides pair by pair; arguments and errors as for `filter_parallel`."""
 
     def __init__(
         self,
@@ -114,18 +113,7 @@ class PairGate:
             raise ValueError(f"{limits}: needs 0 <= min_words <= max_words, max_words >= 1")
         self.min_words, self.max_words = min_words, max_words
         self.drop_duplicates, self.drop_identical = drop_duplicates, drop_identical
-        self.counts = dict.fromkeys(("identical", "too_short", "too_long", "duplicate"), 0)
         self.seen: set[bytes] = set()
-
-    def passes(self, source: str, target: str, source_lang: str, target_lang: str, index: int) -> bool:
-        """Whether a pair is to be kept; `index` is its place in the pass."""
-        if index == 0:  # a further pass over a stream
-            self.seen.clear()
-            self.counts.update(dict.fromkeys(self.counts, 0))
-        reason = self.reason(source, target, source_lang, target_lang)
-        if reason is not None:
-            self.counts[reason] += 1
-        return reason is None
 
     def reason(self, source: str, target: str, source_lang: str, target_lang: str) -> str | None:
         """The first of `reasons`, None without any."""
@@ -145,7 +133,7 @@ class PairGate:
             if self.max_words and max(words) > self.max_words:
                 reasons.append("too_long")
         if self.drop_duplicates:
-            # 16 bytes stand for the pair, so that any number of them fits: no two pairs will ever share them.
+            # 16 bytes stand for the pair, so that text of any length fits: no two pairs will ever share them.
             key = hashlib.blake2b(f"{plain_source}\t{plain_target}".encode(), digest_size=16).digest()
             if key in self.seen:
                 reasons.append("duplicate")

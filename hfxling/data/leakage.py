@@ -40,11 +40,9 @@ def drop_leaks(train: Dataset, test: Dataset) -> tuple[Dataset, np.ndarray]:
     they are. Source and target of the test set are searched alike, so pairs of the opposite direction are found too.
 
     Raises:
-        ValueError: a missing column or a streamed dataset.
+        ValueError: a missing column.
     """
     for name, dataset in (("train", train), ("test", test)):
-        if not hasattr(dataset, "__len__"):
-            raise ValueError(f"{name} is streamed, but leaks are sought in whole sets; load it with streaming=False")
         missing = {"source", "target"} - set(dataset.column_names)
         if missing:
             raise ValueError(f"{name} lacks the column(s) {sorted(missing)} among {dataset.column_names}; rename them")

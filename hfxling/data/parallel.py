@@ -30,7 +30,7 @@ from .readers import (
 )
 
 if TYPE_CHECKING:
-    from datasets import Dataset, Features, IterableDataset
+    from datasets import Dataset, Features
 
 # A side made only of these (zero-width and filler characters) and white space holds no text.
 _INVISIBLE = (
@@ -56,14 +56,12 @@ def load_parallel(
     source_column: str | None = None,
     target_column: str | None = None,
     lines: str | None = None,
-    streaming: bool = False,
-) -> Dataset | IterableDataset:
+) -> Dataset:
     r"""Load sentence pairs as a dataset with the columns source, target, source_lang, target_lang.
 
     Outer white space is stripped from both sides; the text is otherwise left as it is. Local text is UTF-8 (a byte
     order mark is dropped) and its lines end with `\n` only. Files are checked to their end before anything is
-    returned; with `streaming` the same errors come when the line is reached. A Hub row without text on a side
-    is left out, as its user cannot mend it; a warning counts them unless streamed.
+    returned. A Hub row without text on a side is left out, as its user cannot mend it; a warning counts them.
 
     Args:
         data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
@@ -80,7 +78,6 @@ def load_parallel(
             language, then `readers.COLUMN_PAIRS`. In a TSV or CSV also a 0-based position ("0").
         target_column: the same for the target; both are given or neither.
         lines: "first-last", from 1 and inclusive: the records of a local file to keep, not counting a header.
-        streaming: return an `IterableDataset`.
 
     Raises:
         FileNotFoundError: no such file, or no such dataset on the Hub.
@@ -91,13 +88,12 @@ def load_parallel(
         raise ValueError(f"source_column={source_column!r}, target_column={target_column!r}: give both or neither")
     columns = None if source_column is None else (str(source_column), str(target_column))
     paths = () if data == "sample" else local_paths(data, (source_lang, target_lang))
-    request = Request(paths, source_lang, target_lang, columns, None, parse_range(lines), streaming)
+    request = Request(paths, source_lang, target_lang, columns, None, parse_range(lines))
     if data == "sample":
         from .sample import load_sample
 
         _refuse("the sample", config=config, revision=revision, lines=lines, source_column=columns)
-        dataset = load_sample(source_lang, target_lang, split)
-        return dataset.to_iterable_dataset() if streaming else dataset
+        return load_sample(source_lang, target_lang, split)
     if not paths:
         _refuse("a Hub dataset", lines=lines)
         return _load_hub(str(data), request, split=split, config=config, revision=revision)
@@ -176,14 +172,11 @@ def pair_features() -> Features:
     return Features(dict.fromkeys(COLUMNS, Value("string")))
 
 
-def _load_local(request: Request) -> Dataset | IterableDataset:
+def _load_local(request: Request) -> Dataset:
     import pyarrow as pa
-    from datasets import Dataset, IterableDataset
+    from datasets import Dataset
     from datasets.fingerprint import Hasher
 
-    features = pair_features()
-    if request.streaming:
-        return IterableDataset.from_generator(_examples, features=features, gen_kwargs={"request": request})
     pairs, tables = _sound_pairs(request), []
     while block := list(islice(pairs, _BLOCK)):
         source, target = zip(*block)
@@ -198,12 +191,6 @@ def _load_local(request: Request) -> Dataset | IterableDataset:
     # Without a fingerprint of its own a dataset pickles its whole text to make one. Time and size are part of it, so a
     # changed file does not meet what `datasets` cached of the former one.
     return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
-
-
-def _examples(request: Request) -> Iterator[dict[str, str]]:
-    languages = {"source_lang": request.source_lang, "target_lang": request.target_lang}
-    for source, target in _sound_pairs(request):
-        yield {"source": source, "target": target, **languages}
 
 
 def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
@@ -227,8 +214,6 @@ def checked_rows(request: Request, *, keep_space: bool = False) -> Iterator[Row]
     first, last = request.lines or (1, math.inf)
     count = 0
     for count, (number, source, target, value) in enumerate(read_rows(request), 1):
-        if count > last and request.streaming:
-            return
         if not first <= count <= last:  # read on even so: encoding and line counts are checked to the end
             continue
         sides = plain_side(source, keep_space), plain_side(target, keep_space)
@@ -268,9 +253,7 @@ def _side_error(request: Request, place: str, source: Any, target: Any) -> Value
     return ValueError(f"{path}, {place}: the {side} side ({language}) {problem}; fill it in or remove the pair")
 
 
-def _load_hub(
-    data: str, request: Request, *, split: str, config: str | None, revision: str | None
-) -> Dataset | IterableDataset:
+def _load_hub(data: str, request: Request, *, split: str, config: str | None, revision: str | None) -> Dataset:
     import datasets
 
     place = data
@@ -278,7 +261,7 @@ def _load_hub(
         if value:
             place += f", {name} {value}"
     try:
-        dataset = datasets.load_dataset(data, config, split=split, revision=revision, streaming=request.streaming)
+        dataset = datasets.load_dataset(data, config, split=split, revision=revision)
     except (ValueError, OSError) as error:
         cause = " ".join(str(error).split())
         if isinstance(error, FileNotFoundError):  # DatasetNotFoundError is one
@@ -297,7 +280,7 @@ def _load_hub(
         features=pair_features(),
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
-    if not request.streaming and len(loaded) < len(dataset):
+    if len(loaded) < len(dataset):
         what = "without text on a side or with more than 1,000,000 letters"
         dropped = len(dataset) - len(loaded)
         warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)

@@ -64,7 +64,6 @@ class Request:
     columns: tuple[str, str] | None = None  # names (in a TSV or CSV also 0-based positions); None to find them
     value_column: str | None = None  # a further one
     lines: tuple[int, int] | None = None  # first and last record wanted, from 1
-    streaming: bool = False
     skip_bad: bool = False  # what is no pair is a row with "" on that side, and is not refused
 
     @property

@@ -18,9 +18,7 @@ from .parallel import COLUMNS, load_parallel, local_paths
 from .sample import NotInSample
 
 if TYPE_CHECKING:
-    from datasets import Dataset, IterableDataset
-
-    AnyDataset = Dataset | IterableDataset
+    from datasets import Dataset
 
 Pair = tuple[str, str]  # source and target language
 PLACEHOLDERS = ("{source}", "{target}", "{pair}")
@@ -128,7 +126,7 @@ class Source:
             return local_paths(files, pair)
         return () if hub_parts(data) else local_paths(data, pair)
 
-    def load(self, pair: Pair, *, split: str = "train", streaming: bool = False) -> AnyDataset:
+    def load(self, pair: Pair, *, split: str = "train") -> Dataset:
         """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
         source = self.fill(pair)
         data, config, revision = source.data, None, None
@@ -147,7 +145,6 @@ class Source:
             source_column=source_column,
             target_column=target_column,
             lines=source.lines,
-            streaming=streaming,
         ).select_columns(COLUMNS)
 
 
@@ -187,16 +184,14 @@ def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dat
     return joined(parts)
 
 
-def read_sources(
-    sources: Sequence[Source], pair: Pair, split: str, streaming: bool = False
-) -> tuple[list[AnyDataset], dict[str, str]]:
+def read_sources(sources: Sequence[Source], pair: Pair, split: str) -> tuple[list[Dataset], dict[str, str]]:
     """What each source has of a pair, and of those that lack it why."""
     parts, missing = [], {}
     for source in sources:
         if not source.is_for(pair):
             continue
         try:
-            parts.append(source.load(pair, split=split, streaming=streaming))
+            parts.append(source.load(pair, split=split))
         except (FileNotFoundError, ValueError) as error:
             if not (source.is_template and _lacks_pair(error)):
                 raise

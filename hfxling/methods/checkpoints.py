@@ -109,8 +109,7 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
         value = getattr(training_args, name)
         record[name] = getattr(value, "value", value)  # of an enumeration
     record["batch_size"] = training_args.per_device_train_batch_size * training_args.world_size
-    is_streamed = any(pair.used is None for pair in corpus.pairs)  # its content cannot be hashed beforehand
-    record["training text"] = "streamed" if is_streamed else corpus.revision()
+    record["training text"] = corpus.revision()
     return json.loads(json.dumps(record, default=str))  # as it is read back: tuples would not equal JSON's lists
 
 

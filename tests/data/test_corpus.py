@@ -1,6 +1,4 @@
-"""Text of one or many language pairs: joined, filtered, guarded, capped, streamed, and the account of it."""
-
-from collections import Counter
+"""Text of one or many language pairs: joined, filtered, guarded, capped, and the account of it."""
 
 import datasets
 import numpy as np
@@ -89,8 +87,6 @@ def test_a_cap_is_a_sample_over_the_whole_set_that_hangs_on_no_seed(data):
     assert numbers == sorted(numbers)
     assert 300 < np.mean(numbers) < 700  # the first 100 would give 50
     assert load_corpus(args).revision() == load_corpus(args).revision()
-    streamed = load_corpus(args, streaming=True).pairs[0].train
-    assert [int(row["source"][3:]) for row in streamed] == list(range(100))
 
 
 def test_test_text_guards_the_training_text_of_its_pair(data):
@@ -111,15 +107,6 @@ def test_the_samples_test_text_is_the_default(data):
     assert load_corpus(arguments("en-de.tsv", pairs=["en-de"])).pairs[0].test.num_rows == 0
     assert arguments("sample", pairs=["zh-vi"]).licence == "apache-2.0"
     assert arguments("en-de.tsv", pairs=["en-de"]).licence is None
-
-
-def test_streams_of_several_sources_are_read_in_full(data):
-    corpus = load_corpus(arguments("en-de.tsv", "en.txt+de.txt", pairs=["en-de"]), streaming=True)
-    (pair,) = corpus.pairs
-    rows = Counter(" house" in row["source"] for row in pair.train)
-    assert rows == {True: 3, False: 9}
-    assert (pair.read, pair.used, pair.leaks) == (None, None, None)
-    assert corpus.card_entries(None) == [{"name": corpus.name, "pairs": "streamed"}]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ def pairs_of(dataset):
     return [(row["source"], row["target"]) for row in dataset]
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -62,27 +61,25 @@ def pairs_of(dataset):
         ),
     ],
 )
-def test_every_text_format_gives_the_same_pairs(tmp_path, name, content, streaming):
-    dataset = load_parallel(write(tmp_path / name, content), "zh", "vi", streaming=streaming)
+def test_every_text_format_gives_the_same_pairs(tmp_path, name, content):
+    dataset = load_parallel(write(tmp_path / name, content), "zh", "vi")
     assert dataset.column_names == ["source", "target", "source_lang", "target_lang"]
     assert pairs_of(dataset) == PAIRS
     assert {(row["source_lang"], row["target_lang"]) for row in dataset} == {("zh", "vi")}
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_parquet_with_columns_or_a_translation_struct(tmp_path, streaming):
+def test_parquet_with_columns_or_a_translation_struct(tmp_path):
     source, target = zip(*PAIRS)
     flat = parquet(tmp_path / "flat.parquet", vi=target, zh=source, other=[1, 2, 3])
     nested = parquet(tmp_path / "nested.parquet", translation=[{"vi": t, "zh": s} for s, t in PAIRS])
     for path in (flat, nested):
-        assert pairs_of(load_parallel(str(path), "zh", "vi", streaming=streaming)) == PAIRS
+        assert pairs_of(load_parallel(str(path), "zh", "vi")) == PAIRS
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("names", [("a.zh", "a.vi"), ("zh.txt.gz", "vi.txt"), ("zh.txt.xz", "vi.txt.bz2")])
-def test_two_line_aligned_files(tmp_path, names, streaming):
+def test_two_line_aligned_files(tmp_path, names):
     paths = [write(tmp_path / name, "\n".join(side)) for name, side in zip(names, zip(*PAIRS))]
-    assert pairs_of(load_parallel(paths, "zh", "vi", streaming=streaming)) == PAIRS
+    assert pairs_of(load_parallel(paths, "zh", "vi")) == PAIRS
 
 
 def test_only_newline_ends_a_line_and_only_outer_white_space_goes(tmp_path):
@@ -118,15 +115,14 @@ def test_columns_by_name_and_position(tmp_path):
     bare = write(tmp_path / "bare.csv", "3,a,b\n")
     for dataset in (
         load_parallel(named, "en", "vi", source_column="ref", target_column="hyp"),
-        load_parallel(bare, "en", "vi", source_column="2", target_column="1", streaming=True),
+        load_parallel(bare, "en", "vi", source_column="2", target_column="1"),
     ):
         assert list(next(iter(dataset)).values()) == ["b", "a", "en", "vi"]
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_lines_count_records_not_the_header(tmp_path, streaming):
+def test_lines_count_records_not_the_header(tmp_path):
     path = write(tmp_path / "a.csv", 'zh,vi\n"1\n1",a\n2,b\n3,c\n4,d\n')
-    dataset = load_parallel(path, "zh", "vi", lines="2-3", streaming=streaming)
+    dataset = load_parallel(path, "zh", "vi", lines="2-3")
     assert pairs_of(dataset) == [("2", "b"), ("3", "c")]
 
 
@@ -207,27 +203,25 @@ def one_line(caught, *parts):
         assert part in message
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("case", MALFORMED)
-def test_malformed_file_is_one_line_with_place_and_remedy(tmp_path, case, streaming):
+def test_malformed_file_is_one_line_with_place_and_remedy(tmp_path, case):
     name, content, parts = MALFORMED[case]
     path = tmp_path / name
     path.write_bytes(tsv().encode()) if content is None else write(path, content)
     with pytest.raises(ValueError) as caught:
-        list(load_parallel(path, "zh", "vi", streaming=streaming))
+        list(load_parallel(path, "zh", "vi"))
     one_line(caught, str(path), *parts, "; ")  # a remedy follows
     assert caught.value.__cause__ is None
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     ("suffix", "compress"), [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)]
 )
-def test_truncated_file_names_the_last_sound_line(tmp_path, suffix, compress, streaming):
+def test_truncated_file_names_the_last_sound_line(tmp_path, suffix, compress):
     path = tmp_path / f"a.tsv{suffix}"
     path.write_bytes(compress(tsv(PAIRS * 99).encode())[:-9])
     with pytest.raises(ValueError) as caught:
-        list(load_parallel(path, "zh", "vi", streaming=streaming))
+        list(load_parallel(path, "zh", "vi"))
     one_line(caught, f"{path}, after line ", f"damaged {suffix} (", "fetch or compress it again")
 
 

@@ -25,11 +25,11 @@ def one_line(caught, *parts):
 @pytest.fixture
 def fake_hub(monkeypatch):
     def serve(dataset):
-        def load_dataset(name, config, *, split, revision, streaming):
+        def load_dataset(name, config, *, split, revision):
             if isinstance(dataset, Exception):
                 raise dataset
             asked.append((name, config, split, revision))
-            return dataset.to_iterable_dataset() if streaming else dataset
+            return dataset
 
         asked = []
         monkeypatch.setattr(datasets, "load_dataset", load_dataset)
@@ -38,7 +38,6 @@ def fake_hub(monkeypatch):
     return serve
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     "columns",
     [
@@ -48,22 +47,21 @@ def fake_hub(monkeypatch):
         {"anchor": [s for s, _ in PAIRS], "positive": [t for _, t in PAIRS], "negative": ["x", "y", "z"]},
     ],
 )
-def test_hub_columns(fake_hub, columns, streaming):
+def test_hub_columns(fake_hub, columns):
     asked = fake_hub(datasets.Dataset.from_dict(columns))
-    dataset = load_parallel("org/pairs", "zh", "vi", split="dev", config="zh-vi", revision="v1", streaming=streaming)
+    dataset = load_parallel("org/pairs", "zh", "vi", split="dev", config="zh-vi", revision="v1")
     assert asked == [("org/pairs", "zh-vi", "dev", "v1")]
     assert dataset.column_names == ["source", "target", "source_lang", "target_lang"]
     assert pairs_of(dataset) == PAIRS
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_hub_rows_without_text_are_left_out(fake_hub, streaming, recwarn):
+def test_hub_rows_without_text_are_left_out(fake_hub, recwarn):
     fake_hub(datasets.Dataset.from_dict({"q": ["a", "", "c", None], "a": ["1", "2", "\u200b", "4"]}))
-    dataset = load_parallel("pairs", "en", "vi", source_column="q", target_column="a", streaming=streaming)
+    dataset = load_parallel("pairs", "en", "vi", source_column="q", target_column="a")
     assert [list(row.values()) for row in dataset] == [["a", "1", "en", "vi"]]
     messages = [str(warning.message) for warning in recwarn if "left out" in str(warning.message)]
     told = "pairs, split train: left out 3 of 4 rows, without text on a side or with more than 1,000,000 letters"
-    assert messages == ([] if streaming else [told])
+    assert messages == [told]
 
 
 def test_hub_row_without_translation_is_left_out(fake_hub):
@@ -96,12 +94,11 @@ def test_lines_are_for_local_files(data, origin):
         load_parallel(data, "zh", "vi", lines="1-2")
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_sample_is_loaded_by_its_own_loader(monkeypatch, streaming):
+def test_sample_is_loaded_by_its_own_loader(monkeypatch):
     rows = datasets.Dataset.from_dict(
         {"source": ["一"], "target": ["ໜຶ່ງ"], "source_lang": ["zh"], "target_lang": ["lo"]}
     )
     module = types.ModuleType("hfxling.data.sample")
     module.load_sample = lambda *args: rows if args == ("zh", "lo", "test") else pytest.fail(str(args))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert pairs_of(load_parallel("sample", "zh", "lo", split="test", streaming=streaming)) == [("一", "ໜຶ່ງ")]
+    assert pairs_of(load_parallel("sample", "zh", "lo", split="test")) == [("一", "ໜຶ່ງ")]

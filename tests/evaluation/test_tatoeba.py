@@ -125,7 +125,7 @@ def test_each_language_is_tested_against_the_baseline(tmp_path):
 def test_hub_sets_are_read_by_configuration(monkeypatch):
     asked = []
 
-    def load_dataset(name, config, *, split, revision, streaming):
+    def load_dataset(name, config, *, split, revision):
         asked.append((name, config, split, revision))
         return datasets.Dataset.from_dict({"source_sentence": ["a:1"], "target_sentence": ["b:1"], "x": [1]})
 

@@ -41,9 +41,8 @@ def words(given: dict) -> list[str]:
         {},
         {"objective": "tr+rtl+tlm", "rtl_direction": "both", "max_length": 20, "chunk_size": 2},
         {"lora": 2, "learning_rate": 0.01},
-        {"streaming": True, "shortlist": False, "objective": "tr"},
     ],
-    ids=["paper", "everything", "lora", "streaming"],
+    ids=["paper", "everything", "lora"],
 )
 def test_from_text_to_the_published_folder(encoder, tmp_path, more, capsys):
     results = dap.main(words(options(encoder, tmp_path, **more)))
@@ -129,8 +128,6 @@ def test_a_study_keeps_curves_and_what_later_tests_need(encoder, tmp_path, tmp_p
         ({"chunk_size": 0}, "chunk_size=0"),
         ({"chunk_size": 3, "rtl_direction": "both"}, "must be even"),
         ({"lora": -1}, "lora=-1"),
-        ({"streaming": True}, "--shortlist false when streaming"),
-        ({"streaming": True, "shortlist": False, "max_steps": -1}, "give --max_steps"),
         ({"objective": "tr+tlm"}, "TLM joins both sides, and the encoder has 40 positions"),
         ({"pairs": ["xx-en"]}, "xx"),
         ({"pairs": ["zh-vi", "vi-en"]}, "all must have one target language"),

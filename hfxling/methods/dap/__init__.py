@@ -61,7 +61,7 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
     if recipe.gold and is_fsdp(training_args):
         raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
     held_out = HeldOut(recipe)
-    corpus = load_corpus(recipe, tests=held_out.tests(), streaming=recipe.streaming)
+    corpus = load_corpus(recipe, tests=held_out.tests())
     if recipe.dev_pairs:
         held_out.sets[DEVELOPMENT] = keep_out(corpus, recipe.dev_pairs)
     with one_line_where_missing(recipe.base_model):

@@ -39,10 +39,8 @@ class DapSettings(EncoderSettings):
     """How languages are mixed, the encoder, the objectives and how they are computed; defaults are the paper's."""
 
     max_train_pairs: int | None = key("of each language pair, at most this many (paper: 1,000,000)", 1_000_000)
-    streaming: bool = key("read while training; leaks are not looked for", False)
     mixing: str = key("weights of languages: proportional or temperature", "proportional")
     mixing_temperature: float = key("weight is size ** (1 / this); 1: proportional", 5.0)
-    sizes: list[int] | None = key("sentence pairs of each language pair, for the weights of streams", None)
     bucket: int = key("batches sorted by length together; 1: no sorting", 64)
     max_length: int = key("tokens kept of a text (paper: 32)", 32)
     base_model: str = key("Hub id or folder", "google-bert/bert-base-multilingual-cased")
@@ -85,8 +83,6 @@ class DapSettings(EncoderSettings):
             raise ValueError(f"lora={self.lora}: adapters leave the word embeddings alone; leave row_updates out.")
         if self.chunk_size is not None and self.chunk_size % 2 and self.rtl_direction == "both":
             raise ValueError(f"chunk_size={self.chunk_size}: with rtl_direction='both' it must be even.")
-        if self.streaming and self.shortlist and "rtl" in self.objective:
-            raise ValueError("a shortlist needs all training text beforehand: give --shortlist false when streaming.")
         DapConfig(**self.model_fields([("zh", "en")]))  # refuses bad values, here and not after an hour of reading
 
     def model_fields(self, pairs: Sequence[Pair]) -> dict:
@@ -113,12 +109,8 @@ class DapArguments(DapSettings, TextArguments):
         DapSettings.__post_init__(self)
         if len({target for _, target in self.language_pairs}) > 1:
             raise ValueError(f"pairs={self.pairs}: all must have one target language, such as zh-en and vi-en.")
-        if self.sizes is not None and (len(self.sizes) != len(self.pairs) or min(self.sizes) < 1):
-            raise ValueError(f"sizes={self.sizes}: give one of 1 or more for each of the {len(self.pairs)} pairs.")
         if self.dev_pairs < 0 or (self.curve_pairs is not None and self.curve_pairs < 4):
             raise ValueError(f"dev_pairs={self.dev_pairs} must be >= 0, curve_pairs={self.curve_pairs} >= 4.")
-        if self.dev_pairs and self.streaming:
-            raise ValueError("a stream cannot be divided: leave dev_pairs out, or give --streaming false.")
         pair_files("gold", self.gold)  # refuses what is none
 
     @property
@@ -128,15 +120,5 @@ class DapArguments(DapSettings, TextArguments):
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and untrained encoder."""
-        names = (
-            *TEXT_KEYS,
-            "tatoeba",
-            "gold",
-            "dev_pairs",
-            "streaming",
-            "base_model",
-            "base_revision",
-            "pooling",
-            "prompt",
-        )
+        names = (*TEXT_KEYS, "tatoeba", "gold", "dev_pairs", "base_model", "base_revision", "pooling", "prompt")
         return self.key_of(names)

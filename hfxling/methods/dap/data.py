@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from hfxling.data.leakage import drop_leaks
 from hfxling.data.sources import COLUMNS, name_of_pair
 
 from .arguments import DapSettings
-from .mixing import MixedBatches, StreamBatches, TokenLengths, mixing_weights
+from .mixing import MixedBatches, TokenLengths, mixing_weights
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -50,14 +49,8 @@ def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
 
 
 def weights(corpus: Corpus, settings: DapSettings) -> np.ndarray:
-    """Probability of each language pair in a batch; equal ones for streams whose sizes nobody gave."""
-    if settings.sizes is not None:
-        sizes = np.minimum(settings.sizes, settings.max_train_pairs or np.inf)
-    elif settings.streaming:
-        warnings.warn("sizes of streams are unknown, so all languages weigh the same; give sizes", stacklevel=2)
-        sizes = [1] * len(corpus.pairs)
-    else:
-        sizes = [pair.used for pair in corpus.pairs]
+    """Probability of each language pair in a batch."""
+    sizes = [pair.used for pair in corpus.pairs]
     return mixing_weights(sizes, settings.mixing, settings.mixing_temperature)
 
 
@@ -83,45 +76,38 @@ def spread(size: int, count: int) -> range:
     return range(0, size, step)[:count]
 
 
-def mean_texts(corpus: Corpus, settings: DapSettings) -> list[str]:
+def mean_texts(corpus: Corpus) -> list[str]:
     """Texts that the mean vector is taken of: as many of every language pair and side."""
     texts = []
     for pair in corpus.pairs:
-        if settings.streaming:
-            some = list(pair.train.take(MEAN_OF))
-        else:
-            some = pair.train.select(spread(len(pair.train), MEAN_OF))
-        for row in some:
+        for row in pair.train.select(spread(len(pair.train), MEAN_OF)):
             texts += [row["source"], row["target"]]
     return texts
 
 
 def mixed_batches(
     corpus: Corpus, settings: DapSettings, training_args: TrainingArguments, tokenizer: PreTrainedTokenizerBase
-) -> MixedBatches | StreamBatches:
+) -> MixedBatches:
     """The training text as batches for this process; where no `max_steps` is given it is set from the epochs."""
     accumulation = training_args.gradient_accumulation_steps
     world = training_args.world_size
     batch_size = training_args.per_device_train_batch_size * world
     if training_args.max_steps < 1:
-        if settings.streaming:
-            raise ValueError("a stream has no epochs: give --max_steps.")
         pairs = sum(len(pair.train) for pair in corpus.pairs)
         epochs = training_args.num_train_epochs
         training_args.max_steps = max(1, int(pairs * epochs) // (batch_size * accumulation))
-    how = {
-        "batch_size": batch_size,
-        "batches": training_args.max_steps * accumulation,
-        "seed": training_args.data_seed if training_args.data_seed is not None else training_args.seed,
-        "bucket": settings.bucket,
-        "rank": training_args.process_index,
-        "world": world,
-        "measure": TokenLengths(tokenizer, settings.max_length),
-    }
-    texts = [pair.train for pair in corpus.pairs]
-    if settings.streaming:
-        return StreamBatches(texts, weights(corpus, settings), **how)
-    return MixedBatches(texts, weights(corpus, settings), cache_dir=settings.cache_dir, **how)
+    return MixedBatches(
+        [pair.train for pair in corpus.pairs],
+        weights(corpus, settings),
+        batch_size=batch_size,
+        batches=training_args.max_steps * accumulation,
+        seed=training_args.data_seed if training_args.data_seed is not None else training_args.seed,
+        bucket=settings.bucket,
+        rank=training_args.process_index,
+        world=world,
+        measure=TokenLengths(tokenizer, settings.max_length),
+        cache_dir=settings.cache_dir,
+    )
 
 
 class PairCollator:

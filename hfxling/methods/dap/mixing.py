@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 Row = dict[str, str]
 MIXINGS = ("proportional", "temperature")
 _BLOCK = 10_000  # rows measured at a time
-_STREAM_BLOCK = 1_000  # rows of a stream fetched at a time
-_STREAM_BUFFER = 10_000  # rows of a stream shuffled among each other
-_COUNTS, _ORDER, _PASS = range(3)  # what a stream of random numbers is for
+_COUNTS, _ORDER, _PASS = range(3)  # what a sequence of random numbers is for
 
 
 def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperature: float = 5.0) -> np.ndarray:
@@ -75,54 +72,13 @@ class TokenLengths:
         return hashlib.sha256(content.encode()).hexdigest()
 
 
-class _Mixture:
-    """What map-style and streamed batches have in common: settings, and who takes which rows.
-
-    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches.
-    """
-
-    def __init__(
-        self,
-        corpora: Sequence,
-        weights: Sequence[float],
-        *,
-        batch_size: int,
-        batches: int,
-        seed: int = 0,
-        bucket: int = 64,
-        rank: int = 0,
-        world: int = 1,
-        measure: TokenLengths,
-    ):
-        self.corpora, self.weights = list(corpora), np.asarray(weights, np.float64)
-        self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
-        self.rank, self.world, self.measure = rank, world, measure
-        self.weights /= self.weights.sum()
-
-    def __len__(self) -> int:
-        return self.batches
-
-    def _rng(self, *purpose: int) -> np.random.Generator:
-        return np.random.default_rng((self.seed, *purpose))
-
-    def _counts(self, megabatch: int) -> np.ndarray:
-        """Rows of each corpus in a megabatch."""
-        return self._rng(_COUNTS, megabatch).multinomial(self.bucket * self.batch_size, self.weights)
-
-    def _cut(self, lengths: np.ndarray, megabatch: int) -> np.ndarray:
-        """(bucket, batch_size) positions in `lengths`: rows of like length together, batches in random order."""
-        rng = self._rng(_ORDER, megabatch)
-        shuffled = rng.permutation(len(lengths))  # so that rows of one length do not stand corpus by corpus
-        order = shuffled[np.argsort(lengths[shuffled], kind="stable")] if self.bucket > 1 else shuffled
-        return order.reshape(self.bucket, self.batch_size)[rng.permutation(self.bucket)]
-
-
-class MixedBatches(_Mixture, torch.utils.data.Dataset):
+class MixedBatches(torch.utils.data.Dataset):
     """Item t is batch t: this process's rows of it, as a list of {"source", "target", "source_lang", "target_lang"}.
 
     Batch t is a function of the seed and t alone. So every process knows the same plan and takes every world-th row of
     it, a run resumes anywhere without reading what it skips, and workers need no coordination. The rows of a batch are
     drawn from all corpora by weight, and from one corpus without replacement, pass after pass, each in a new order.
+    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches.
 
     `batch_loader` makes the DataLoader for it. Memory, beside the corpora: 8 bytes a row.
 
@@ -144,20 +100,31 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         corpora: Sequence[datasets.Dataset],
         weights: Sequence[float],
         *,
+        batch_size: int,
+        batches: int,
+        seed: int = 0,
+        bucket: int = 64,
+        rank: int = 0,
+        world: int = 1,
+        measure: TokenLengths,
         cache_dir: str | Path | None = None,
-        **settings: Any,
     ):
         from datasets import concatenate_datasets
 
-        super().__init__(corpora, weights, **settings)
-        sizes = [len(corpus) for corpus in self.corpora]
+        self.weights = np.asarray(weights, np.float64) / np.sum(weights)
+        self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
+        self.rank, self.world, self.measure = rank, world, measure
+        sizes = [len(corpus) for corpus in corpora]
         # One set, as 36 look-ups a batch would cost more than the rows themselves.
-        self.corpora = concatenate_datasets([corpus.select_columns(COLUMNS) for corpus in self.corpora])
+        self.corpora = concatenate_datasets([corpus.select_columns(COLUMNS) for corpus in corpora])
         self.sizes, self.offsets = np.array(sizes), np.cumsum([0, *sizes[:-1]])
         self.lengths = self._cached(cache_dir) if self.bucket > 1 else np.zeros(len(self.corpora), np.uint8)
         self._starts = [np.zeros(len(sizes), np.int64)]  # rows of each corpus before megabatch m
         self._passes: dict[int, tuple[int, np.ndarray]] = {}  # by corpus the number and order of its current pass
         self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))  # the last megabatch asked for, and its batches
+
+    def __len__(self) -> int:
+        return self.batches
 
     def __getitem__(self, t: int) -> list[Row]:
         return self.__getitems__([t])
@@ -183,6 +150,20 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         drawn = [self._draw(corpus, starts[corpus], counts[corpus]) for corpus in np.flatnonzero(counts)]
         rows = np.concatenate(drawn)
         return rows[self._cut(self.lengths[rows], megabatch)]
+
+    def _rng(self, *purpose: int) -> np.random.Generator:
+        return np.random.default_rng((self.seed, *purpose))
+
+    def _counts(self, megabatch: int) -> np.ndarray:
+        """Rows of each corpus in a megabatch."""
+        return self._rng(_COUNTS, megabatch).multinomial(self.bucket * self.batch_size, self.weights)
+
+    def _cut(self, lengths: np.ndarray, megabatch: int) -> np.ndarray:
+        """(bucket, batch_size) positions in `lengths`: rows of like length together, batches in random order."""
+        rng = self._rng(_ORDER, megabatch)
+        shuffled = rng.permutation(len(lengths))  # so that rows of one length do not stand corpus by corpus
+        order = shuffled[np.argsort(lengths[shuffled], kind="stable")] if self.bucket > 1 else shuffled
+        return order.reshape(self.bucket, self.batch_size)[rng.permutation(self.bucket)]
 
     def _draw(self, corpus: int, start: int, number: int) -> np.ndarray:
         """Rows start..start+number of the endless sequence of shuffled passes over a corpus."""
@@ -223,59 +204,12 @@ class MixedBatches(_Mixture, torch.utils.data.Dataset):
         return np.concatenate(lengths)
 
 
-class StreamBatches(_Mixture, torch.utils.data.IterableDataset):
-    """The same of `datasets.IterableDataset`s, in order only: each item is a list of this process's rows of a batch.
-
-    Every process reads every stream and keeps its share of the rows. An exhausted stream starts again, shuffled anew.
-    Going on in the middle (`accelerate.skip_first_batches`) reads again what it skips.
-
-    Raises:
-        ValueError: while iterating, for a stream without rows or more than one worker.
-    """
-
-    def __iter__(self) -> Iterator[list[Row]]:
-        worker = torch.utils.data.get_worker_info()
-        if worker is not None and worker.num_workers > 1:
-            raise ValueError(f"num_workers={worker.num_workers}: each would read all streams in full; give 0 or 1.")
-        streams = [self._endless(corpus) for corpus in range(len(self.corpora))]
-        for megabatch in range(-(-self.batches // self.bucket)):
-            rows = []
-            for stream, number in zip(streams, self._counts(megabatch)):
-                rows += islice(stream, number)
-            batches = self._cut(self._measured(rows), megabatch)
-            for batch in batches[: self.batches - megabatch * self.bucket]:  # the last megabatch may be cut short
-                yield [rows[i] for i in batch[self.rank :: self.world]]
-
-    def _measured(self, rows: list[Row]) -> np.ndarray:
-        import pyarrow as pa
-
-        if self.bucket == 1:
-            return np.zeros(len(rows), np.uint8)
-        source = pa.array([row["source"] for row in rows], pa.string())
-        target = pa.array([row["target"] for row in rows], pa.string())
-        return self.measure(source, target)
-
-    def _endless(self, corpus: int) -> Iterator[Row]:
-        for number in count():  # of the pass
-            seed = int(self._rng(_PASS, corpus, number).integers(2**31))
-            block = None
-            # By blocks, as datasets shards and reorders what it iterates by rows in a DataLoader's worker.
-            for block in self.corpora[corpus].shuffle(seed=seed, buffer_size=_STREAM_BUFFER).iter(_STREAM_BLOCK):
-                for values in zip(*(block[name] for name in COLUMNS)):
-                    yield dict(zip(COLUMNS, values))
-            if block is None:
-                raise ValueError(f"corpus {corpus} of the mixture yields no pair; leave it out.")
-
-
 def batch_loader(
-    batches: MixedBatches | StreamBatches, collator: Callable[[list[Row]], Any], **kwargs: Any
+    batches: MixedBatches, collator: Callable[[list[Row]], Any], **kwargs: Any
 ) -> torch.utils.data.DataLoader:
     """A DataLoader of ready batches, which nothing has to shard or shuffle any more (do not `prepare` it).
 
-    `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data of
-    `MixedBatches`.
+    `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data.
     """
-    # An item is a batch already. Of a stream it goes to the collator as it is; a map keeps a batch sampler of one item,
-    # in which `skip_first_batches` skips numbers and not items.
-    batch_size = None if isinstance(batches, StreamBatches) else 1
-    return torch.utils.data.DataLoader(batches, batch_size=batch_size, collate_fn=collator, **kwargs)
+    # An item is a batch already; by a batch sampler of one item `skip_first_batches` skips numbers and not items.
+    return torch.utils.data.DataLoader(batches, batch_size=1, collate_fn=collator, **kwargs)

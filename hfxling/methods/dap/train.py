@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class DapTrainer(XlingTrainer):
     """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
 
-    `chunk_size` pairs go through the encoder at a time, by default the whole batch; `train_dataset` is a `MixedBatches`
-    or `StreamBatches`. `curve` has the rows of every evaluation, with the settings step, train_seconds and train_cpu_s.
+    `chunk_size` pairs go through the encoder at a time, by default the whole batch; `train_dataset` is a
+    `MixedBatches`. `curve` has the rows of every evaluation, with the settings step, train_seconds and train_cpu_s.
     """
 
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
@@ -332,7 +332,7 @@ def fit(
     set_seed(training_args.seed)
     pairs = corpus.language_pairs
     shortlist = target_ids(corpus, settings, tokenizer)
-    center_on = mean_texts(corpus, settings) if settings.centering != "none" else ()
+    center_on = mean_texts(corpus) if settings.centering != "none" else ()
     model = build_model(settings, pairs, tokenizer, shortlist, center_on=center_on)
     if training_args.bf16 and training_args.device.type == "cpu":
         # torch's fused attention is four times slower there than the products that it consists of

@@ -12,7 +12,7 @@ from hfxling.data.corpus import load_corpus
 from hfxling.methods.dap.arguments import DapArguments
 from hfxling.methods.dap.data import PairCollator, keep_out, target_ids, weights
 from hfxling.methods.dap.evaluate import HeldOut
-from hfxling.methods.dap.mixing import MixedBatches, StreamBatches, TokenLengths, batch_loader
+from hfxling.methods.dap.mixing import MixedBatches, TokenLengths, batch_loader, mixing_weights
 
 LENGTHS = TokenLengths(tiny_tokenizer(), 32)
 
@@ -32,17 +32,16 @@ def build(templates, **settings):
 
 
 def load(args):
-    return load_corpus(args, tests={}, streaming=args.streaming)
+    return load_corpus(args, tests={})
 
 
 def test_weights(aligned):
     args = build(aligned)
     np.testing.assert_allclose(weights(load(args), args), [2 / 3, 1 / 3])
-    args = build(aligned, streaming=True)
-    with pytest.warns(UserWarning, match="all languages weigh the same"):
-        assert weights(load(args), args).tolist() == [0.5, 0.5]
-    args = build(aligned, streaming=True, sizes=[3000, 1000], max_train_pairs=2000)
-    np.testing.assert_allclose(weights(load(args), args), [2 / 3, 1 / 3])
+    args = build(aligned, max_train_pairs=10)
+    np.testing.assert_allclose(weights(load(args), args), [1 / 2, 1 / 2])
+    args = build(aligned, mixing="temperature", mixing_temperature=2.0)
+    np.testing.assert_allclose(weights(load(args), args), mixing_weights([20, 10], "temperature", 2.0))
 
 
 def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_path):
@@ -67,15 +66,14 @@ def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_pat
         keep_out(load(args), 20)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
-def test_corpora_make_batches(aligned, streaming):
-    args = build(aligned, streaming=streaming, sizes=[1, 1], mixing="temperature")
-    kind = StreamBatches if streaming else MixedBatches
+def test_corpora_make_batches(aligned):
+    args = build(aligned, mixing="temperature")
 
     def rows():
         corpus = load(args)
         texts = [pair.train for pair in corpus.pairs]
-        batches = kind(texts, weights(corpus, args), batch_size=8, batches=12, bucket=args.bucket, measure=LENGTHS)
+        how = {"batch_size": 8, "batches": 12, "bucket": args.bucket, "measure": LENGTHS}
+        batches = MixedBatches(texts, weights(corpus, args), **how)
         return [row for _, batch in zip(range(12), batches) for row in batch]
 
     first = rows()
@@ -96,9 +94,10 @@ class Recorder(torch.nn.Module):
         return {"loss": self.weight.square().sum()}
 
 
-def train(corpus, kind, folder, resume=None):
+def train(corpus, folder, resume=None):
     """Train to step 7 with two batches a step, checkpoints at 3 and 6."""
-    batches = kind([pair.train for pair in corpus.pairs], [1, 1], batch_size=4, batches=14, bucket=4, measure=LENGTHS)
+    texts = [pair.train for pair in corpus.pairs]
+    batches = MixedBatches(texts, [1, 1], batch_size=4, batches=14, bucket=4, measure=LENGTHS)
     loader = batch_loader(batches, PairCollator(tiny_tokenizer(), 32, languages=["vi", "th"]))
 
     class OneStream(Trainer):
@@ -111,12 +110,11 @@ def train(corpus, kind, folder, resume=None):
     return model.seen
 
 
-@pytest.mark.parametrize("kind", [MixedBatches, StreamBatches])
-def test_the_trainer_resumes_in_the_middle(aligned, tmp_path, kind):
-    corpus = load(build(aligned, streaming=kind is StreamBatches))
-    whole = train(corpus, kind, tmp_path / "run")
+def test_the_trainer_resumes_in_the_middle(aligned, tmp_path):
+    corpus = load(build(aligned))
+    whole = train(corpus, tmp_path / "run")
     assert len(whole) == 14
-    assert train(corpus, kind, tmp_path / "run", str(tmp_path / "run/checkpoint-3")) == whole[6:]
+    assert train(corpus, tmp_path / "run", str(tmp_path / "run/checkpoint-3")) == whole[6:]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +123,6 @@ def test_the_trainer_resumes_in_the_middle(aligned, tmp_path, kind):
         ({"mixing": "even"}, "mixing='even' is not one of proportional, temperature"),
         ({"mixing_temperature": 0.2}, "mixing_temperature=0.2 is below 1"),
         ({"bucket": 0}, "bucket=0 is below 1"),
-        ({"sizes": [1]}, "give one of 1 or more for each of the 2 pairs"),
-        ({"sizes": [1, 0]}, "give one of 1 or more"),
         ({"mixing_temperature": float("nan")}, "mixing_temperature=nan is below 1"),
         ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
     ],

@@ -30,7 +30,7 @@ def centered(encoder, folder, lora, centering="train"):
 def test_training_begins_with_vectors_less_their_mean(tiny_bert, tmp_path, lora):
     recipe, training_args, corpus = centered(tiny_bert, tmp_path, lora)
     trained = finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors")
-    texts, tokenizer = mean_texts(corpus, recipe), load_tokenizer(str(tiny_bert))
+    texts, tokenizer = mean_texts(corpus), load_tokenizer(str(tiny_bert))
     assert len(texts) == 80
     plain = DapModel.from_pretrained(str(tiny_bert), pooling="mean").eval()
     before = SentenceEmbedder(plain, tokenizer, output="pooled")(texts)
@@ -56,7 +56,7 @@ def test_an_encoder_without_such_a_bias_is_trained_as_it_is(tmp_path):
     encoder = save_tiny("mt5", tmp_path / "mt5")
     recipe, training_args, corpus = centered(encoder, tmp_path, 0, centering="auto")
     trained = finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors")
-    texts, tokenizer = mean_texts(corpus, recipe), load_tokenizer(str(encoder))
+    texts, tokenizer = mean_texts(corpus), load_tokenizer(str(encoder))
     before = SentenceEmbedder(DapModel.from_pretrained(str(encoder), pooling="mean").eval(), tokenizer)(texts)
     np.testing.assert_allclose(trained.encode(texts), before, atol=1e-4)
 

@@ -1,24 +1,15 @@
 """Mixed batches: a function of seed and number, in step over processes, bucketed, resumable."""
 
 from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from accelerate import skip_first_batches
-from datasets import Dataset, IterableDataset, concatenate_datasets
+from datasets import Dataset, concatenate_datasets
 from tiny_models import tiny_tokenizer
 
-from hfxling.methods.dap import mixing
-from hfxling.methods.dap.mixing import (
-    MixedBatches,
-    StreamBatches,
-    TokenLengths,
-    batch_loader,
-    mixing_weights,
-)
+from hfxling.methods.dap.mixing import MixedBatches, TokenLengths, batch_loader, mixing_weights
 
-KINDS = [MixedBatches, StreamBatches]
 LENGTHS = TokenLengths(tiny_tokenizer(), 64)
 
 
@@ -40,11 +31,9 @@ SIZES = {"zh": 300, "vi": 40, "th": 7}
 CORPORA = [corpus(lang, size, seed) for seed, (lang, size) in enumerate(SIZES.items())]
 
 
-def build(kind=MixedBatches, corpora=CORPORA, weights=(0.5, 0.3, 0.2), **settings):
-    corpora = [c.to_iterable_dataset() for c in corpora] if kind is StreamBatches else corpora
-    return kind(
-        corpora, weights, **({"batch_size": 12, "batches": 20, "seed": 3, "bucket": 4, "measure": LENGTHS} | settings)
-    )
+def build(corpora=CORPORA, weights=(0.5, 0.3, 0.2), **settings):
+    settings = {"batch_size": 12, "batches": 20, "seed": 3, "bucket": 4, "measure": LENGTHS} | settings
+    return MixedBatches(corpora, weights, **settings)
 
 
 def keys(rows):
@@ -52,9 +41,7 @@ def keys(rows):
 
 
 def items(batches):
-    return [
-        keys(rows) for rows in (batches if isinstance(batches, StreamBatches) else map(batches.__getitem__, range(20)))
-    ]
+    return [keys(batches[t]) for t in range(20)]
 
 
 def ident(rows):
@@ -72,13 +59,12 @@ def test_mixing_weights_refuse_empty_corpora():
         mixing_weights([3, 0])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_batches_depend_on_the_seed_alone(kind):
-    expected = items(build(kind))
-    assert items(build(kind)) == expected
-    assert items(build(kind, seed=4)) != expected
+def test_batches_depend_on_the_seed_alone():
+    expected = items(build())
+    assert items(build()) == expected
+    assert items(build(seed=4)) != expected
     assert len({len(rows) for rows in expected}) == 1
-    assert len(build(kind)) == len(expected) == 20
+    assert len(build()) == len(expected) == 20
 
 
 def test_items_in_any_order():
@@ -90,11 +76,10 @@ def test_items_in_any_order():
         batches[20]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bucket", [1, 4])
-def test_processes_share_out_the_batch(kind, bucket):
-    whole = items(build(kind, bucket=bucket))
-    parts = [items(build(kind, bucket=bucket, rank=rank, world=3)) for rank in range(3)]
+def test_processes_share_out_the_batch(bucket):
+    whole = items(build(bucket=bucket))
+    parts = [items(build(bucket=bucket, rank=rank, world=3)) for rank in range(3)]
     for rows, *shares in zip(whole, *parts):
         assert [len(share) for share in shares] == [4, 4, 4]
         assert sorted(row for share in shares for row in share) == sorted(rows)
@@ -107,12 +92,11 @@ def test_processes_get_alike_lengths():
         assert max(means) - min(means) < 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_rows_of_a_pass_come_once(kind):
+def test_rows_of_a_pass_come_once():
     """Across bucket borders too: 300 rows are 25 batches, in 6.25 megabatches, so passes are compared as multisets."""
-    batches = build(kind, CORPORA[:1], [1.0], batches=100)
+    batches = build(CORPORA[:1], [1.0], batches=100)
     seen = Counter()
-    every = list(batches) if kind is StreamBatches else [batches[t] for t in range(100)]
+    every = [batches[t] for t in range(100)]
     for first in range(0, 100, 4):  # after a megabatch counts differ by one at most
         seen.update(row for rows in every[first : first + 4] for row in keys(rows))
         most = max(seen.values())
@@ -196,13 +180,12 @@ def test_token_lengths_are_measured_once(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("workers", [0, 1])
-def test_loader_resumes_exactly(kind, workers):
-    whole = [keys(rows) for rows in batch_loader(build(kind), ident)]
-    assert whole == items(build(kind))
+def test_loader_resumes_exactly(workers):
+    whole = [keys(rows) for rows in batch_loader(build(), ident)]
+    assert whole == items(build())
     for skipped in (0, 3, 4, 13):
-        loader = batch_loader(build(kind), ident, num_workers=workers)
+        loader = batch_loader(build(), ident, num_workers=workers)
         assert [keys(rows) for rows in skip_first_batches(loader, skipped)] == whole[skipped:]
         if workers:
             return
@@ -220,31 +203,9 @@ def test_two_workers_keep_the_order():
     assert [keys(rows) for rows in batch_loader(build(), ident, num_workers=2)] == items(build())
 
 
-def test_stream_refuses_two_workers(monkeypatch):
-    monkeypatch.setattr("torch.utils.data.get_worker_info", lambda: SimpleNamespace(num_workers=2, id=0))
-    with pytest.raises(ValueError, match="num_workers=2: each would read all streams"):
-        next(iter(build(StreamBatches)))
-
-
-def test_stream_is_shuffled_within_its_buffer(monkeypatch):
-    """With a buffer of 20 rows the first 36 are among the first 60 of the stream; with one of 300 they are not."""
-    for buffer_size, inside in ((20, True), (300, False)):
-        monkeypatch.setattr(mixing, "_STREAM_BUFFER", buffer_size)
-        batches = build(StreamBatches, CORPORA[:1], [1.0], bucket=1, batches=3)
-        numbers = [int(row["source"].rstrip("a")) for rows in batches for row in rows]
-        assert numbers != sorted(numbers)
-        assert (max(numbers) < 60) == inside
-
-
 def test_filtered_and_plain_corpora_mix():
     """A set with an indices mapping beside one without."""
     batches = build(corpora=[CORPORA[0].select([5, 9, 11]), concatenate_datasets(CORPORA[1:])], weights=[1, 1])
     langs = Counter(row[0] for rows in items(batches) for row in rows)
     assert set(langs) == set(SIZES)
     assert {row[1].rstrip("a") for rows in items(batches) for row in rows if row[0] == "zh"} == {"5", "9", "11"}
-
-
-def test_streams_without_pairs_are_refused():
-    empty = IterableDataset.from_generator(lambda: iter(()))
-    with pytest.raises(ValueError, match="corpus 0 of the mixture yields no pair"):
-        next(iter(StreamBatches([empty], [1], batch_size=2, batches=1, measure=LENGTHS)))
