@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +9,7 @@ from huggingface_hub import DatasetCardData, HfApi
 
 from hfxling.data.licences import release_fault
 from hfxling.data.parallel import load_parallel, sides_of
-from hfxling.data.readers import TABLE_SUFFIXES, read_lines, suffix_of
+from hfxling.data.readers import TABLE_SUFFIXES
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import content_hash
@@ -26,13 +24,12 @@ from .upload import Published
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
 
-def release_dataset(what: Release, *, languages: Sequence[str], report: str | Path | None) -> Published:
+def release_dataset(what: Release, *, languages: Sequence[str]) -> Published:
     """Count files of pairs, write their card and upload both; as `hfxling.hub.release.release` otherwise.
 
     Args:
         what: its `folder` is a file or a folder of them, its `licence` that of the text.
         languages: of the pairs, source first.
-        report: rounds.json of `hfxling bootstrap`, or the dropped pairs that `hfxling clean` wrote.
 
     Raises:
         ValueError: languages or licence that are missing, text that is malformed, and what `release` refuses.
@@ -46,7 +43,7 @@ def release_dataset(what: Release, *, languages: Sequence[str], report: str | Pa
     if what.asks_hub:
         upload.check_writer(api, what.repo_id)
     files = _tables(what.folder)
-    card = dataset_card(what.repo_id, files, languages, what.licence, report)
+    card = dataset_card(what.repo_id, files, languages, what.licence)
     contents = dict(files) | {CARD: card.encode()}
     refuse(what.folder, text_faults(contents))
     options = {"branch": what.branch, "kind": "dataset", "is_compared": what.asks_hub}
@@ -63,13 +60,9 @@ def _tables(place: Path) -> dict[str, Path]:
     return tables
 
 
-def dataset_card(
-    repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str, report: str | Path | None
-) -> str:
-    """The card's Markdown with its front matter: counts, flags, filters, precision and hashes."""
+def dataset_card(repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str) -> str:
+    """The card's Markdown with its front matter: counts and hashes."""
     rows: list[list] = []
-    flags: Counter[str] = Counter()
-    columns = ["source", "target"]
     total = 0
     for name, path in files.items():
         pairs = load_parallel(path, *languages)
@@ -78,73 +71,14 @@ def dataset_card(
         characters = sum(map(len, source)), sum(map(len, target))
         rows.append([name, len(pairs), *distinct, *characters, content_hash(source, target)])
         total += len(pairs)
-        header, flags_of_file = _flags(path)
-        flags += flags_of_file
-        columns = header or columns
     size = next((label for least, label in _SIZES if total < least), "n>10M")
     data = DatasetCardData(
         language=list(languages), license=licence, size_categories=[size], task_categories=["translation"],
         tags=["hfxling", "bitext"], configs=[{"config_name": "default", "data_files": sorted(files)}],
     )  # fmt: skip
-    dropped, precision = _report(report)
-    values = {"repo_id": repo_id, "name": repo_id.rpartition("/")[2], "total": total, "columns": columns}
+    values = {"repo_id": repo_id, "name": repo_id.rpartition("/")[2], "total": total}
     values |= {"source": languages[0], "target": languages[1], "files": sorted(files)}
     one, other = languages
     head = ["File", "Pairs", f"Distinct {one}", f"Distinct {other}", f"Characters {one}", f"Characters {other}", "Hash"]
     values["counts"] = format_table(head, rows)
-    values["flags"] = format_table(["Flag", "Pairs"], flags.most_common()) if flags else ""
-    values |= {"dropped": dropped, "precision": precision}
     return f"---\n{data.to_yaml()}\n---\n\n{template('dataset_card').render(values)}"
-
-
-def _flags(path: Path) -> tuple[list[str], Counter]:
-    """The columns of a table that `hfxling mine` wrote, and how often each flag is in it."""
-    if suffix_of(str(path)) != ".tsv":
-        return [], Counter()
-    lines = (line.split("\t") for _, line in read_lines(str(path)))
-    header = next(lines, [])
-    if "flags" not in header:
-        is_header = {"source", "target"} <= {*header}
-        return header if is_header else [], Counter()
-    place = header.index("flags")
-    counts: Counter[str] = Counter()
-    for cells in lines:
-        counts.update(filter(None, cells[place].split(",")))
-    return header, counts
-
-
-def _report(name: str | Path | None) -> tuple[str, str]:
-    """What was dropped by reason, as a table, and a sentence about precision; each may be empty."""
-    if name is None:
-        return "", ""
-    path, wrong = Path(name), "give rounds.json, or the dropped pairs of hfxling clean."
-    if not path.is_file():
-        raise FileNotFoundError(f"report={name}: no such file; {wrong}")
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".json":
-        try:
-            return "", _precision_told(json.loads(text)["rounds"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"report={name}: no list 'rounds' in it, as bootstrap writes one; {wrong}") from None
-    header, *lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
-    if "reasons" not in header:
-        raise ValueError(f"report={name}: no column 'reasons'; {wrong}")
-    place = header.index("reasons")
-    counts: Counter[str] = Counter()
-    for number, line in enumerate(lines, 2):
-        if len(line) <= place:
-            raise ValueError(f"report={name}, line {number}: no column 'reasons'; {wrong}")
-        counts.update(line[place].split(","))
-    return format_table(["Reason", "Pairs"], [*counts.most_common(), ("all dropped", len(lines))]), ""
-
-
-def _precision_told(rounds: list[dict]) -> str:
-    """What bootstrap estimates of its pairs, which are those of the better one of its last two rounds."""
-    if not rounds:
-        return ""
-    best = max(rounds[-2:], key=lambda each: each["strict"])
-    estimate = best["estimate"]
-    if not estimate:
-        return ""
-    share, low, high = 100 * estimate["precision"], 100 * estimate["low"], 100 * estimate["high"]
-    return f"Estimated from the two texts themselves: {share:.1f} % ({low:.1f} to {high:.1f}) are translations."

@@ -30,7 +30,6 @@ def publish(
     base_licence: str | None = None,
     space: str | None = None,
     languages: Sequence[str] = (),
-    report: str | Path | None = None,
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Published:
@@ -64,7 +63,6 @@ def publish(
         base_licence: licence of the base model, where the Hub states none.
         space: the Space of the Hub that shows the model (`hfxling demo --space`), namespace/name; the card links it.
         languages: of a data set, its languages, source first.
-        report: of a data set, rounds.json of `hfxling bootstrap`, or the dropped pairs of `hfxling clean`.
         trust_remote_code: run the folder's code to check it, even where it is not what this hfxling writes.
         progress: show bars.
 
@@ -94,8 +92,8 @@ def publish(
         check_repo_id("space", space)
     if dataset and (names or base_licence or space or adapter):
         raise ValueError("dataset: adapter, names, base_licence and space are for models; leave them out.")
-    if not dataset and (languages or report):
-        raise ValueError("languages and report are for a data set; a model's are in its results.json.")
+    if not dataset and languages:
+        raise ValueError("languages are for a data set; a model's are in its results.json.")
     public_names = _public_names(names)
     place = Path(folder)
     if not place.exists():
@@ -122,7 +120,7 @@ def publish(
     )
     if dataset:
         what.message = "Data with its card"
-        return release_dataset(what, languages=languages, report=report)
+        return release_dataset(what, languages=languages)
     return release(what)
 
 

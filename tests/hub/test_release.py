@@ -1,6 +1,5 @@
 """`hfxling.publish` against the stand-in Hub: checked, shown, one commit; and what it refuses."""
 
-import gzip
 import json
 import re
 
@@ -9,7 +8,6 @@ import yaml
 
 from hfxling.evaluation.results import EvalResult
 from hfxling.hub.agreement import card_faults, verify_files
-from hfxling.hub.datasets import dataset_card
 from hfxling.hub.record import is_intact
 
 REPO = "org/head"
@@ -177,20 +175,6 @@ CASES = {
         "base_licence='mit': the Hub states cc-by-nc-4.0 of org/nc; leave it out",
     ),
     "a tag for a proposal": ([put(create_pr=True, tag="v1")], "what is only proposed gets no tag"),
-    "data with a report of something else": (
-        [
-            "Path('r.json').write_text('{}')",
-            DATA | {"report": "r.json"},
-        ],
-        "report=r.json: no list 'rounds' in it, as bootstrap writes one; give rounds.json",
-    ),
-    "data with a report that is cut": (
-        [
-            "Path('r.tsv').write_text('line\\treasons\\n3')",
-            DATA | {"report": "r.tsv"},
-        ],
-        "report=r.tsv, line 2: no column 'reasons'",
-    ),
     "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
     "names that are none": ([put(names=["x"])], "names: 'x' is not LOCAL=PUBLIC"),
     "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
@@ -332,13 +316,6 @@ def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, publish
     assert "\n" not in error
 
 
-def test_flags_of_a_gzipped_table_are_counted_too(tmp_path):
-    path = tmp_path / "pairs.tsv.gz"
-    path.write_bytes(gzip.compress("source\ttarget\tflags\n今天\tHôm nay\tlength,copy\n雨\tmưa\t\n".encode()))
-    card = dataset_card("org/pairs", {path.name: path}, ["zh", "vi"], "cc-by-sa-4.0", None)
-    assert re.search(r"\| copy +\| +1 \|", card)
-
-
 @pytest.mark.slow
 def test_data_go_with_a_card_of_what_is_counted(hub, publisher, tmp_path):
     (tmp_path / "pairs.tsv").write_text(
@@ -346,31 +323,19 @@ def test_data_go_with_a_card_of_what_is_counted(hub, publisher, tmp_path):
         "1.2\t今天下雨\tHôm nay mưa\t1\t1\t\n1.1\t今天下雨\tTrời mưa\t1\t2\tlength,copy\n",
         encoding="utf-8",
     )
-    (tmp_path / "dropped.tsv").write_text("line\treasons\tsource\ttarget\n3\tcopy\ta\ta\n4\tcopy,length\tb\tb\n")
-    rounds = []  # the pairs are of the better of the last two, which is here the one before the last
-    for strict, share in ((9, 0.99), (7, 0.912), (6, 0.95)):
-        rounds.append({"strict": strict, "estimate": {"precision": share, "low": share - 0.032, "high": share + 0.028}})
-    (tmp_path / "rounds.json").write_text(json.dumps({"rounds": rounds}))
     options = DATA | {"folder": "pairs.tsv", "repo": "org/pairs", "licence": "cc-by-sa-4.0"}
     load = (
         "from datasets import load_dataset\n"
         "assert load_dataset('org/pairs', split='train')['target'][:] == ['Hôm nay mưa', 'Trời mưa']"
     )
-    told = run(
-        publisher, tmp_path, options | {"report": "dropped.tsv"}, load, options | {"report": "dropped.tsv"},
-        options | {"report": "rounds.json"},
-    )  # fmt: skip
-    assert [error for _, error in told] == [""] * 3
+    told = run(publisher, tmp_path, options, load, options)
+    assert [error for _, error in told] == [""] * 2
     assert "nothing to do" in told[1][0]
     files = hub.files("org/pairs", repo_type="dataset")
     assert files.keys() == {".gitattributes", "README.md", "pairs.tsv"}
     card = files["README.md"].decode()
     assert "2 sentence pairs, zh and vi, in 1 file" in card
     assert re.search(r"\| pairs.tsv \| +2 \| +1 \| +2 \| +8 \| +19 \| [0-9a-f]{16} \|", card), card
-    assert re.search(r"\| copy +\| +1 \|", card)
-    assert "91.2 % (88.0 to 94.0) are translations" in card
-    first = hub.repo("org/pairs", "dataset").commits
-    assert "all dropped" in next(c.files["README.md"].decode() for c in first.values() if "pairs.tsv" in c.files)
 
 
 @pytest.mark.slow
