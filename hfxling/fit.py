@@ -18,8 +18,7 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer import modules as stock
-from transformers import AutoConfig, TrainingArguments
+from transformers import TrainingArguments
 
 from hfxling.data.corpus import Corpus
 from hfxling.data.licences import check_licence
@@ -27,7 +26,6 @@ from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_texts, numbered_distinct
 from hfxling.encoders.dense import SentenceEncoder, runs_code
-from hfxling.encoders.frozen import token_limit
 from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
 from hfxling.hub.card import CardInfo
@@ -39,17 +37,14 @@ from hfxling.methods import aligner, disentangler, lexical, siamese
 from hfxling.methods.aligner.card import described as describe_aligner
 from hfxling.methods.aligner.data import encode_pairs, learn_corpus_vocabularies, learn_priors
 from hfxling.methods.aligner.export import export_aligner
-from hfxling.methods.appended import append_head, check_has_no_routes, stock_modules
+from hfxling.methods.appended import append_head, check_has_no_routes
 from hfxling.methods.checks import check_trainer
 from hfxling.methods.disentangler.card import described as describe_split
 from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.card import described as describe_lexical
 from hfxling.methods.lexical.export import export_lexical
 from hfxling.methods.siamese.card import described as describe_head
-from hfxling.missing import one_line_where_missing
-from hfxling.models.loading import quiet_loading
 from hfxling.models.modeling_lexical import LexicalModel
-from hfxling.models.pooling import POOLING_MODES
 from hfxling.progress import hidden
 from hfxling.words.aligner import Aligner
 
@@ -67,14 +62,12 @@ def fit_head(
     *,
     fit: str = "auto",
     languages: Pair | None = None,
-    layer: int | str | None = None,
-    pooling: str | None = None,
     prompt: str | None = None,
     seed: int = 42,
     progress: bool = True,
     **options,
 ) -> SentenceTransformer:
-    """Fit a linear head on a frozen model, so that translations of each other get near vectors.
+    """Fit a linear head on a frozen model's sentence vectors, so that translations of each other get near vectors.
 
     `encode_query` of the result reads the source language, `encode_document` the target language; where both have the
     same map (`one_map=True`, discriminant, infonce, contrastive) `encode` reads either.
@@ -94,9 +87,6 @@ def fit_head(
             "centred", "cca", "tied", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive"
             (training).
         languages: codes of both languages; then `encode(texts, task="vi")` works too.
-        layer: `hidden_states` index, "last", or "all" for the layers' mean; by default the model's own sentence
-            vectors are mapped, whatever modules make them.
-        pooling: "mean" (default), "cls" or "last", where a layer is mapped.
         prompt: put before every text, now and by the result; by default the model's own, or what its family wants.
         seed: of folds, drawn negatives and training; 42 is the recipes' own default.
         progress: show bars and the Trainer's log.
@@ -113,16 +103,15 @@ def fit_head(
     ((pair, (_, translations)),) = pairs.items()
     fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
     with fitting as (settings, training_args):
-        base = _base(model, layer, pooling)
+        base = _base(model)
         encoder = SentenceEncoder(base, prompt=prompt)
         (sides,) = _vectors(encoder, pairs, progress)
         head, reached = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
-        configuration = {"layer": layer, "pooling": pooling} | dataclasses.asdict(settings) | _trained(training_args)
+        configuration = dataclasses.asdict(settings) | _trained(training_args)
     corpus = Corpus.in_memory(pairs)
     examples = own_examples(corpus.pairs)
     chosen = [reached["form"]] if "form" in reached else []
-    is_own = layer is None and pooling is None
-    card = describe_head(pair, _named_base(model, base), examples, chosen, is_on_own_vectors=is_own)
+    card = describe_head(pair, _named_base(model, base), examples, chosen, is_on_own_vectors=True)
     card |= {"method": "siamese"}
     return _with_head(base, head, corpus, encoder.prompt, card, configuration)
 
@@ -386,32 +375,12 @@ def _settings(
         yield settings, training_args
 
 
-def _base(model: Model, layer: int | str | None = None, pooling: str | None = None) -> SentenceTransformer:
+def _base(model: Model) -> SentenceTransformer:
     """The model whose vectors are mapped."""
-    if isinstance(model, SentenceTransformer):
-        if layer is not None or pooling is not None:
-            raise ValueError("a loaded model has its own layer and pooling; leave them out, or give id or folder.")
-    elif layer is None and pooling is None:
+    if not isinstance(model, SentenceTransformer):
         model = SentenceEncoder(str(model)).model
-    else:
-        model = SentenceTransformer(modules=_encoder(str(model), "last" if layer is None else layer, pooling or "mean"))
     check_has_no_routes(model)
     return model
-
-
-def _encoder(name: str, layer: int | str, pooling: str) -> list[torch.nn.Module]:
-    """An encoder of the Hub or a folder, cut after a layer as recipes cut it, and pooling."""
-    if pooling not in POOLING_MODES:
-        raise ValueError(f"pooling={pooling!r} is not one of {', '.join(POOLING_MODES)}.")
-    with one_line_where_missing(name, "model"), quiet_loading():
-        depth = AutoConfig.from_pretrained(name, trust_remote_code=False).num_hidden_layers
-        if layer not in ("last", "all", *range(depth + 1)):
-            raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, 'last' and 'all'.")
-        changes = {"num_hidden_layers": layer} if isinstance(layer, int) else {"output_hidden_states": layer == "all"}
-        encoder = stock.Transformer(name, config_kwargs=changes, model_kwargs={"dtype": torch.float32})
-    encoder.max_seq_length = token_limit(encoder.tokenizer, encoder.config)
-    average_layers = depth if layer == "all" else None
-    return [encoder, *stock_modules([], encoder.config.hidden_size, pooling, average_layers=average_layers)]
 
 
 def _named_base(model: Model, base: SentenceTransformer) -> str:

@@ -49,7 +49,7 @@ def append_head(
                 routes = step[1].values()
                 steps[index] = "Router", dict(zip(ROUTES, routes))
     modules = OrderedDict(base.named_children())
-    for module in stock_modules(steps, head.config.hidden_size, "mean")[1:]:  # without pooling, which the base has
+    for module in _stock_modules(steps, head.config.hidden_size):
         modules[str(len(modules))] = module
     prompts = {"prompts": dict.fromkeys((*ROUTES, "text"), prompt), "default_prompt_name": "text"} if prompt else {}
     settings = {"device": str(base.device), "similarity_fn_name": "cosine"} | prompts
@@ -58,10 +58,10 @@ def append_head(
     return model
 
 
-def stock_modules(steps: list[tuple], size: int, pooling: str, **settings) -> list[torch.nn.Module]:
-    """What follows the encoder in a published folder, pooling first: `stock_files` is the one description of it."""
-    contents, tensors = stock_files(steps, size, pooling, **settings)
+def _stock_modules(steps: list[tuple], size: int) -> list[torch.nn.Module]:
+    """What follows encoder and pooling in a published folder: `stock_files` is the one description of it."""
+    contents, tensors = stock_files(steps, size, "mean")
     with TemporaryDirectory(prefix="hfxling-") as folder:
         write_files(Path(folder), contents, tensors)
-        entries = [(entry["type"].rpartition(".")[2], entry["path"]) for entry in contents["modules.json"][1:]]
+        entries = [(entry["type"].rpartition(".")[2], entry["path"]) for entry in contents["modules.json"][2:]]
         return [getattr(stock, kind).load(folder, subfolder=path) for kind, path in entries]
