@@ -220,7 +220,7 @@ ADDRESSES = [
     f"{TOKEN}/a",
 ]
 # (command or recipe, option): that read a model.
-READERS = [("encode", "model"), ("mine", "lexical"), ("evaluate", "model"), ("evaluate", "baseline")]
+READERS = [("encode", "model"), ("mine", "lexical"), ("evaluate", "model")]
 READERS += [("align", "model"), ("clean", "model"), ("fit", "model"), ("nearest", "model"), ("explain", "model")]
 READERS += [("siamese", "base_model"), ("dap", "base_model"), ("verify", ""), ("export", "")]
 

@@ -161,7 +161,7 @@ def cases(table: Table) -> Iterator[Case]:
     for program, options, there, told in STRANGERS:
         yield table.case(f"{there.__name__} {options}", program, options, told, there)
     yield from broken_cells(table)
-    yield baseline_with_prompts(table)
+    yield model_with_prompts(table)
     yield from clock_back(table)
     recipes = [
         name for name in table.good if "output_dir" in table.good[name] and name not in ("study", "pretrain", "xnli")
@@ -191,7 +191,7 @@ def broken_cells(table: Table) -> Iterator[Case]:
         yield case
 
 
-def baseline_with_prompts(table: Table) -> Case:
+def model_with_prompts(table: Table) -> Case:
     """An encoder like E5, whose own prompts are for questions and passages: translations get one on both sides."""
 
     def prepare(folder: Path) -> None:
@@ -201,9 +201,9 @@ def baseline_with_prompts(table: Table) -> Case:
 
     def check(folder: Path, _: Outcome) -> str | None:
         rows = json.loads((folder / "out" / "results.json").read_text())["results"]
-        return None if {row["settings"].get("baseline_prompt") for row in rows} == {"query: "} else "silent"
+        return None if {row["settings"].get("prompt") for row in rows} == {"query: "} else "silent"
 
-    case = table.case("baseline with prompts of its own", "evaluate", {"baseline": "given"}, (), prepare)
+    case = table.case("model with prompts of its own", "evaluate", {"model": "given"}, (), prepare)
     case.kind, case.check = WELL, check
     return case
 

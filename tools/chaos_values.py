@@ -234,7 +234,6 @@ VALUES = [
     (("evaluate",), {"task": "probe", "model": None, "lexical": "MODELS/lexical"}, ("probe", "dense")),
     (("evaluate",), {"source_vectors": "VECTORS/test.npy", "model": None}, ("target_vectors",)),
     (("evaluate",), {"source_vectors": "VECTORS/test.npy", "target_vectors": "VECTORS/test.npy"}, ("not both",)),
-    (("evaluate",), {"baseline": "nowhere/at-all"}, ("nowhere/at-all",)),
     (("evaluate",), {"mteb": "Magic"}, ("mteb", "magic|pip install")),
     (("evaluate",), {"source_lang": None, "target_lang": None, "languages": ["ko", "vi"]}, ("ko", "zh")),
     (METHODS, {"pairs": "zh-../../../ESC"}, ("ESC|zh-vi",)),

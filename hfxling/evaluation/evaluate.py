@@ -16,7 +16,7 @@ from hfxling import __version__
 from hfxling.encoders.identity import identity
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
-from hfxling.evaluation.results import EvalResult, filled_columns, format_table, p_told, read_results, write_results
+from hfxling.evaluation.results import EvalResult, filled_columns, format_table, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
 from hfxling.verbs import Languages, Model, OutputFolder, Result, Text, check_list, verb
@@ -55,10 +55,7 @@ class Evaluation(Result):
         """Which model of which kind was measured on what, in a line."""
         first = self.rows[0]
         sets = dict.fromkeys(f"{row.dataset} {row.split}" for row in self.rows)
-        title = f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
-        if "baseline" in first.settings:
-            title += f", against {first.settings['baseline']}"
-        return title
+        return f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
 
     def save(self, path: str | Path) -> None:
         """Write the rows as results.json, with the outcome of every item."""
@@ -72,7 +69,6 @@ def evaluate(
     task: Sequence[str] = (),
     mteb: Sequence[str] = (),
     lexical: Model | None = None,
-    baseline: Model | None = None,
     source: Text | None = None,
     target: Text | None = None,
     data: Sequence[str] = (),
@@ -116,7 +112,6 @@ def evaluate(
             written to OUTPUT/mteb.
         lexical: lexical model: its sparse vectors, or its score and the model's as one, for which the model needs a
             fusion.json that was made for it (hfxling fit writes both).
-        baseline: a second model, measured on the same items; every difference is tested.
         source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
             both sides.
         target: its translations.
@@ -177,10 +172,10 @@ def evaluate(
     }
     load = partial(load_encoder, device=device, batch_size=batch_size, **common)
     vectors = load(source_vectors=source_vectors, target_vectors=target_vectors) if source_vectors else None
-    given = {"model": model, "lexical": lexical, "baseline": baseline}
+    given = {"model": model, "lexical": lexical}
     if model is None:  # a lexical model alone is the model, so `revision` may be meant for it
         lexical_revision = lexical_revision or revision
-    revisions = {"model": revision, "lexical": lexical_revision, "baseline": None}
+    revisions = {"model": revision, "lexical": lexical_revision}
     models = _Models(load, given, revisions, vectors)
     folder = None if output is None else Path(output)
     options = {
@@ -225,7 +220,7 @@ def evaluate(
 
 
 class _Models:
-    """Model and baseline, loaded when they are first asked for.
+    """The model, or a model and a lexical one as a single encoder, loaded when it is first asked for.
 
     Attributes:
         identities: by role, of what was given; None for what can change unseen: objects in memory.
@@ -257,13 +252,6 @@ class _Models:
             return self._vectors
         revisions = {"revision": self._revisions["model"], "lexical_revision": self._revisions["lexical"]}
         return self._load(self._given["model"], self._given["lexical"], **revisions)
-
-    @cached_property
-    def baseline(self) -> Encoder | None:
-        """What it is compared with."""
-        if self._given["baseline"] is None:
-            return None
-        return self._load(self._given["baseline"], revision=self._revisions["baseline"])
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:
@@ -315,20 +303,17 @@ def _measured(
                 raise ValueError(f"{path} was measured with another model, text or setting; delete it.")
             logger.info("%s: measured before, kept in %s", name, path)
             return rows
-    for encoder in (models.encoder, models.baseline):
-        if task.needs_dense and encoder is not None and encoder.method == "dot":
-            raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
-    row = _row_fields(name, models.encoder, models.baseline, common) | dict(place) | {"revision": digest}
-    if models.baseline is None:
-        rows = task.measure(content, models.encoder, row)
-    else:
-        rows = task.compare(content, models.encoder, models.baseline, row)
+    encoder = models.encoder
+    if task.needs_dense and encoder.method == "dot":
+        raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
+    row = _row_fields(name, encoder, common) | dict(place) | {"revision": digest}
+    rows = task.measure(content, encoder, row)
     if path is not None:
         write_results(path, rows, recipe=_RECIPE, extra={"key": key}, with_items=True)
     return rows
 
 
-def _row_fields(name: str, encoder: Encoder, baseline: Encoder | None, common: Mapping[str, Any]) -> dict:
+def _row_fields(name: str, encoder: Encoder, common: Mapping[str, Any]) -> dict:
     """Fields of `EvalResult` that all tasks fill alike, but for those of the text."""
     settings = {"task": name, "kind": _kind(encoder)}
     for key in ("query_prompt", "document_prompt", "pooling"):
@@ -336,11 +321,6 @@ def _row_fields(name: str, encoder: Encoder, baseline: Encoder | None, common: M
             settings[key] = common[key]
     if encoder.prompt is not None:
         settings["prompt"] = encoder.prompt
-    if baseline is not None:
-        settings["baseline"] = baseline.label
-        settings["baseline_revision"] = baseline.revision
-        if baseline.prompt is not None:
-            settings["baseline_prompt"] = baseline.prompt
     return {"model": encoder.label, "model_revision": encoder.revision, "settings": settings}
 
 
@@ -486,7 +466,6 @@ def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
     lines = []
     for row in rows:
         digits = row.digits
-        paired = row.settings.get("paired")
         line: dict[str, Any] = {
             "task": row.settings.get("task") if has_several_tasks else None,
             "direction": row.direction,
@@ -495,9 +474,6 @@ def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
             "n": row.n,
             "value": row.value if row.unit == "%" else f"{row.value:.{digits}f}",
             "95 %": None if row.low is None else f"{row.low:.{digits}f} to {row.high:.{digits}f}",
-            "over the baseline": None,
         }
-        if paired:
-            line["over the baseline"] = f"{paired['difference']:+.{digits}f} (p {p_told(paired['p_value'])})"
         lines.append(line)
     return filled_columns(list(lines[0]), [list(line.values()) for line in lines])

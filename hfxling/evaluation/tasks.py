@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,7 +25,6 @@ from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
 from hfxling.evaluation.averages import mean_result
-from hfxling.evaluation.compare import matched, paired
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.mining import SPLITS, mining_results, read_bucc
 from hfxling.evaluation.plots import can_draw, scatter_tokens
@@ -135,30 +134,11 @@ class Task(ABC):
     def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
         """The rows of a model; `row` holds the fields of `EvalResult` that all tasks fill alike."""
 
-    def compare(self, text: Any, encoder: Encoder, baseline: Encoder, row: dict) -> Rows:
-        """The rows of a model, each tested against a baseline's."""
-        rows = self.measure(text, encoder, dict(row))
-        of_baseline = row | {"model": baseline.label, "model_revision": baseline.revision}
-        return with_tests(rows, self.measure(text, baseline, of_baseline))
-
     def picture(self, name: str, label: str) -> Path | None:
         """Where a picture of a model goes; None for none, as without matplotlib."""
         if self.pictures is None or not can_draw():
             return None
         return self.pictures / f"{name}-{label.replace('/', '-')}.png"
-
-
-def with_tests(rows: Rows, of_baseline: Rows) -> Rows:
-    """Rows whose settings carry the paired test against a baseline's as "paired"."""
-    tests = {}
-    for row, other in matched(rows, of_baseline):
-        tests[id(row)] = asdict(paired(row.items, other.items))
-    tested = []
-    for row in rows:
-        if id(row) in tests:
-            row = replace(row, settings=row.settings | {"paired": tests[id(row)]})
-        tested.append(row)
-    return tested
 
 
 def encode_sides(
@@ -389,27 +369,19 @@ class Tokens(Task):
         return pairs, content_hash(source, target, links)
 
     def measure(self, text: list, encoder: Encoder, row: dict) -> Rows:
-        return self.compare(text, encoder, None, row)
+        drawn: dict[str, tuple] = {}
 
-    def compare(self, text: list, encoder: Encoder, baseline: Encoder | None, row: dict) -> Rows:
-        states_by_model: dict[str, tuple] = {}
-        scores_of_baseline = None
-        if baseline is not None:
-            scores_of_baseline = self._scores(text, baseline, f"baseline: {baseline.label}", states_by_model)
-        scores = self._scores(text, encoder, encoder.label, states_by_model)
-        rows = token_results(scores, baseline=scores_of_baseline, direction="->".join(self.languages), **row)
-        path = self.picture("tokens", encoder.label)
-        if path is not None:
-            scatter_tokens(path, states_by_model, self.languages)
-        return rows
-
-    def _scores(self, text: list, encoder: Encoder, title: str, states_by_model: dict):
         def word_states(sentences):
             states = encoder.word_states(sentences, self.layer)
-            states_by_model[title] = states[: len(text)], states[len(text) :]
+            drawn[encoder.label] = states[: len(text)], states[len(text) :]
             return states
 
-        return token_scores(text, word_states)
+        scores = token_scores(text, word_states)
+        rows = token_results(scores, direction="->".join(self.languages), **row)
+        path = self.picture("tokens", encoder.label)
+        if path is not None:
+            scatter_tokens(path, drawn, self.languages)
+        return rows
 
 
 TASKS: dict[str, type[Task]] = {

@@ -60,20 +60,13 @@ def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> Tok
     return TokenScores(linked, unlinked)
 
 
-def token_results(
-    scores: TokenScores, *, direction: str, baseline: TokenScores | None = None, settings: dict | None = None, **fields
-) -> list[EvalResult]:
+def token_results(scores: TokenScores, *, direction: str, settings: dict | None = None, **fields) -> list[EvalResult]:
     """Rows "linked cosine", "unlinked cosine" and their difference "token alignment", with 95% intervals over pairs.
 
-    With another model's scores of the same pairs as `baseline` the last row's settings carry the paired test against it
-    as "paired"; "p_value" is that against zero difference between linked and unlinked. `settings` are joined to every
-    row's; `fields` are further ones of `EvalResult`: dataset, split, revision, model, model_revision, seed.
+    The last row's "p_value" is that against zero difference between linked and unlinked. `settings` are joined to
+    every row's; `fields` are further ones of `EvalResult`: dataset, split, revision, model, model_revision, seed.
     """
     is_measured = scores.measured
-    if baseline is not None:
-        if len(baseline.linked) != len(scores.linked):
-            raise ValueError(f"The baseline scores {len(baseline.linked)} pairs, the model {len(scores.linked)}.")
-        is_measured = is_measured & baseline.measured
     if not is_measured.any():
         raise ValueError(
             f"none of the {len(is_measured)} pairs has both linked and unlinked words; give text with links."
@@ -83,12 +76,11 @@ def token_results(
         row_settings["left_out"] = int((~is_measured).sum())
     linked, unlinked = scores.linked[is_measured], scores.unlinked[is_measured]
     with_test = row_settings | {"p_value": paired_test(linked, unlinked).p_value}
-    theirs = None if baseline is None else (baseline.linked - baseline.unlinked)[is_measured]
     fields |= {"unit": "", "direction": direction}
     return [
         mean_result("linked cosine", linked, settings=row_settings, **fields),
         mean_result("unlinked cosine", unlinked, settings=row_settings, **fields),
-        mean_result("token alignment", linked - unlinked, baseline=theirs, settings=with_test, **fields),
+        mean_result("token alignment", linked - unlinked, settings=with_test, **fields),
     ]
 
 

@@ -1,4 +1,4 @@
-"""The evaluation command: every task on a tiny model, languages with parts of their own, a baseline, errors."""
+"""The evaluation command: every task on a tiny model, languages with parts of their own, errors."""
 
 from pathlib import Path
 
@@ -81,9 +81,8 @@ def test_tatoeba_writes_languages_and_names_what_is_missing(run, models, text, t
     assert (tmp_path / "copy.json").read_bytes() == (tmp_path / "results.json").read_bytes()
 
 
-def test_retrieval_tests_every_row_against_the_baseline(run, models, text):
-    options = {"data": [str(text / "pairs.tsv")], "methods": ["cosine", "csls"], **ZH_EN}
-    result = run("retrieval", baseline=models / "other", **options)
+def test_retrieval_has_a_row_a_similarity_direction_and_metric(run, models, text):
+    result = run("retrieval", data=[str(text / "pairs.tsv")], methods=["cosine", "csls"], **ZH_EN)
     rows = result.rows
     assert [(row.direction, row.metric, row.settings["method"]) for row in rows] == [
         (direction, metric, method)
@@ -91,13 +90,8 @@ def test_retrieval_tests_every_row_against_the_baseline(run, models, text):
         for direction in ("zh->en", "en->zh")
         for metric in ("P@1", "P@5")
     ]
-    ours, theirs = (hits_at(ranks(SentenceTransformer(str(models / m)))[0], 1).mean() for m in ("plain", "other"))
-    assert rows[0].value == ours
-    assert rows[0].settings["paired"]["difference"] == pytest.approx(ours - theirs)
-    assert rows[0].settings["baseline"] == "other"
-    assert rows[0].settings["baseline_revision"] != rows[0].model_revision
-    assert "over the baseline" in result.table()
-    assert result.table().startswith("plain (dense vectors) on pairs.tsv test, against other\n")
+    assert rows[0].value == hits_at(ranks(SentenceTransformer(str(models / "plain")))[0], 1).mean()
+    assert result.table().startswith("plain (dense vectors) on pairs.tsv test\n")
 
 
 @pytest.mark.parametrize(("source_lang", "target_lang"), [("zh", "vi"), ("vi", "zh")])
@@ -130,12 +124,11 @@ def test_tokens_of_the_sample_with_their_picture(run, models, tmp_path):
     assert (tmp_path / "tokens-plain.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_tokens_from_a_file_against_a_baseline(run, models, tmp_path):
+def test_tokens_from_a_file(run, tmp_path):
     path = tmp_path / "gold.tsv"
     path.write_text("我 爱 你\tI love you\t0-0 1-1 2-2\n你 好\thello you\t0-1 1-0\n", encoding="utf-8")
-    rows = run("tokens", data=[str(path)], baseline=models / "other", **ZH_EN).rows
+    rows = run("tokens", data=[str(path)], **ZH_EN).rows
     assert (rows[-1].metric, rows[-1].dataset, rows[-1].n) == ("token alignment", "gold.tsv", 2)
-    assert "paired" in rows[-1].settings
 
 
 def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
@@ -172,7 +165,6 @@ def test_a_further_task_is_a_class(run, monkeypatch, tmp_path):
         ),
         ("retrieval", {"methods": "csls", "data": ["x.tsv"]}, "methods='csls': give a list, such as ['csls']"),
         ("tatoeba", {"model": "no/where", "data": ["text"]}, "no/where' is neither a folder nor"),
-        ("tatoeba", {"baseline": "no/where", "data": ["text"]}, "baseline='no/where' is neither a folder nor"),
         ("tatoeba", {"data": ["."]}, ". holds no test set of afr"),
         ("tatoeba", {"data": ["."], "only_languages": ["de"]}, "language 'de'"),
         ("tatoeba", {"data": ["."], "only_languages": "deu"}, "only_languages='deu': give a list, such as ['deu']"),
@@ -249,19 +241,17 @@ def test_a_loaded_model_is_measured_and_nothing_written_without_an_output(run, m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_baseline_that_wants_a_prompt_gets_it_on_both_sides(run, models, text, tmp_path):
+def test_a_model_that_wants_a_prompt_gets_it_on_both_sides(run, models, text, tmp_path):
     """E5's own prompts are "query: " and "passage: "; translations are alike, so both sides get the first."""
     model = SentenceTransformer(
         str(models / "other"), device="cpu", prompts={"query": "query: ", "document": "passage: "}
     )
     model.save_pretrained(str(tmp_path / "renamed"))
-    rows = run("retrieval", baseline=tmp_path / "renamed", source=text / "pairs.tsv", **ZH_EN).rows
+    rows = run("retrieval", model=tmp_path / "renamed", source=text / "pairs.tsv", **ZH_EN).rows
     plain = SentenceTransformer(str(models / "other"), device="cpu")
     source, target = (plain.encode([f"query: {sentence}" for sentence in side]) for side in zip(*PAIRS))
-    of_baseline = hits_at(gold_ranks(source, target)[0], 1).mean()
-    assert rows[0].settings["paired"]["difference"] == pytest.approx(rows[0].value - of_baseline)
-    assert rows[0].settings["baseline_prompt"] == "query: "
-    assert "prompt" not in rows[0].settings
+    assert rows[0].value == hits_at(gold_ranks(source, target)[0], 1).mean()
+    assert rows[0].settings["prompt"] == "query: "
 
 
 def test_the_command_says_the_same(run, models, text, tmp_path, capfd):

@@ -193,18 +193,21 @@ def test_several_tasks_with_text_of_their_own_make_one_table(run, tmp_path):
     assert (tmp_path / "out/geometry-plain.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_baseline_is_tested_in_every_task(run, models, tmp_path):
+def test_models_are_compared_in_every_task(run, tmp_path):
     lines = "".join(f"{a}\t{b}\n" for a, b in sentence_pairs(20))
     (tmp_path / "p.tsv").write_text(lines, encoding="utf-8")
     write_bucc(tmp_path)
     tasks = ["retrieval", "mining", "geometry", "probe"]
     data = [str(tmp_path / "p.tsv"), f"mining={tmp_path}"]
-    rows = run(*tasks, data=data, baseline=models / "other", **ZH_EN).rows
-    theirs = run(*tasks, model="other", data=data, output=tmp_path / "other", **ZH_EN).rows
-    for row, other in zip(rows, theirs):
-        if row.items:
-            assert row.settings["paired"]["difference"] == pytest.approx(row.value - other.value, abs=1e-3)
-    assert sum("paired" in row.settings for row in rows) == 8
+    files = []
+    for model in ("plain", "other"):
+        run(*tasks, model=model, data=data, output=tmp_path / model, **ZH_EN)
+        files.append(tmp_path / model / "results.json")
+    compared = hfxling.compare(files).comparisons
+    for one in compared:
+        assert one.test.difference == pytest.approx(one.other.value - one.first.value, abs=1e-3)
+    assert len(compared) == 8
+    assert list(dict.fromkeys(one.first.settings["task"] for one in compared)) == tasks
 
 
 def test_without_matplotlib_there_are_no_pictures(run, tmp_path, no_matplotlib):
