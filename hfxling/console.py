@@ -13,6 +13,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from hfxling.missing import EXTRAS
@@ -121,6 +122,18 @@ def _end_on_sigterm() -> None:
     """SIGTERM ends as Ctrl-C does, so that scratch files go."""
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        sys.unraisablehook = partial(_end_again, sys.unraisablehook)
+
+
+def _end_again(before: Callable, unraisable: sys.UnraisableHookArgs) -> None:
+    """Send a signal again that came within a callback that lets no exception out, such as a weak reference's."""
+    signals = {SystemExit: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
+    if unraisable.exc_type not in signals:
+        before(unraisable)
+        return
+    again = threading.Timer(0.1, os.kill, (os.getpid(), signals[unraisable.exc_type]))
+    again.daemon = True
+    again.start()
 
 
 def check_words(words: Sequence[str]) -> None:

@@ -66,6 +66,21 @@ def test_sigterm_takes_back_what_was_begun(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_within_a_callback_is_not_lost(sent, status):
+    """What a weak reference calls lets no exception out."""
+    code = (
+        "import os, time, weakref\nfrom hfxling.console import run\n"
+        "class Thing:\n    pass\n"
+        f"def killed(_):\n    os.kill(os.getpid(), {int(sent)})\n    time.sleep(0.01)\n"
+        "def main():\n    thing = Thing()\n    reference = weakref.ref(thing, killed)\n    del thing\n"
+        "    time.sleep(20)\n    print('went on')\n"
+        "run(main)"
+    )
+    done = shown(code, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (status, "")
+
+
 def test_signals_wait_for_a_block_that_must_not_be_interrupted(ctrl_c):
     done = []
 

@@ -18,6 +18,8 @@ COVERAGE_TEXTS = 2_000  # pairs that show whether a vocabulary covers a language
 MAX_FOREIGN = 0.2  # of one side
 MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
 _LEAST_HUB = 10  # of a few sentences one per cent is chance
+_BEGINNING = 2_000  # letters of a text that show its language
+_SAMPLE = 2_000  # sentences of a side whose language is looked at
 
 
 def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> None:
@@ -31,6 +33,20 @@ def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]
         coverage = measure_coverage(tokenizer, texts, model.max_seq_length)
         for problem in coverage_problems(tokenizer, coverage, language, model.max_seq_length):
             logger.warning(problem)
+
+
+def warn_of_foreign(sides: Sequence[Sequence[str]], languages: tuple[str, str]) -> list[float]:
+    """Say where much of a side looks like another language, by what holds for any text; the shares that do."""
+    from .faults import FaultFinder
+
+    counts, totals = [], []
+    for texts, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
+        some = texts[:: max(1, len(texts) // _SAMPLE)]
+        finder = FaultFinder(*pair)
+        counts.append(sum(finder.is_foreign(text[:_BEGINNING]) for text in some))
+        totals.append(len(some))
+    warn_of_languages(counts, totals, languages)
+    return [count / total for count, total in zip(counts, totals)]
 
 
 def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:

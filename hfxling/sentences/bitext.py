@@ -13,7 +13,7 @@ from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.parallel import sides_of
 from hfxling.data.sources import load_pairs
 from hfxling.data.texts import Texts, check_texts
-from hfxling.data.warn import warn_of_languages
+from hfxling.data.warn import warn_of_foreign
 from hfxling.files import content_hash
 from hfxling.progress import bar
 
@@ -24,8 +24,6 @@ from .tables import columns_of
 logger = logging.getLogger(__name__)
 Dedup = Literal["source", "target", "both"]
 Filter = Literal[Flag, "all"]
-_BEGINNING = 2_000  # letters of a text that show its language
-_SAMPLE = 2_000  # sentences of a side whose language is looked at
 
 
 class ScoredPair(NamedTuple):
@@ -153,13 +151,7 @@ def columns(pairs: Sequence[ScoredPair]) -> dict[str, list]:
 
 
 def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:
-    """Warn where much of a side looks like another language, by what holds for any text; the shares that do."""
-    counts, totals = [], []
-    for side, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
+    """Refuse what is no text, and warn where much of a side looks like another language; the shares that do."""
+    for side in sides:
         check_texts(side.texts, f"{side.name}: text")
-        some = side.texts[:: max(1, len(side.texts) // _SAMPLE)]
-        finder = FaultFinder(*pair)
-        counts.append(sum(finder.is_foreign(text[:_BEGINNING]) for text in some))
-        totals.append(len(some))
-    warn_of_languages(counts, totals, languages)
-    return [count / total for count, total in zip(counts, totals)]
+    return warn_of_foreign([side.texts for side in sides], languages)

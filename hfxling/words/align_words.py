@@ -185,7 +185,7 @@ def align_words(
     device: str | None = None,
     dtype: Dtype = "float32",
     symmetrize: Method | None = None,
-    units: Units = "words",
+    units: Units | None = None,
     min_confidence: float = 0.0,
     output: OutputFile | None = None,
     with_scores: bool = False,
@@ -228,7 +228,8 @@ def align_words(
         dtype: of the encoder's computation; bfloat16 is faster on GPUs and on some processors.
         symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
             it was trained without a prior); argmax, itermax and softmax compare vectors alone.
-        units: between which links are: words, which white space sets apart, the links' own segments, or characters.
+        units: between which links are: words, which white space sets apart, the links' own segments, or characters. By
+            default words, and where Chinese, Thai or Lao text is not split segments (of an encoder alone characters).
         min_confidence: leave out links with a lower score.
         output: file of links, a line a pair; with the ending .jsonl also the places of all units in the original lines,
             and the scores; with .tsv a row a link.

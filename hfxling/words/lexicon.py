@@ -272,8 +272,12 @@ def _translations(
 
     rows = []
     for word, candidates, values in bar(zip(asked, nearest_rows, scores), total=len(asked), unit="words"):
-        # Pieces of the vocabulary that no line has are no word.
-        there = [(target.words[row], score) for row, score in zip(candidates, values) if target.words[row] in lines_of]
+        there = []
+        for row, score in zip(candidates, values):
+            translation = target.words[row]
+            # Pieces of the vocabulary that no line has are no word, and neither is punctuation.
+            if translation in lines_of and any(map(str.isalnum, translation)):
+                there.append((translation, score))
         for rank, (translation, score) in enumerate(there[:top], 1):
             together = lines_of_words[word] & lines_of[translation]
             shortest = sorted(together, key=length)[:EXAMPLES]

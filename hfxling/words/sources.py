@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hfxling.data.codes import pair_of
+from hfxling.data.langid import UNSPACED, script_of
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
 from hfxling.encoders.sparse import languages_beside, with_links
@@ -31,6 +32,11 @@ AGREEMENT = "agreement"
 LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
 JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
 _AGREE_ON = 200  # pairs that agreement is measured on, the first ones
+# Text that was split into words has 4 to 5 letters a word in Lao, Thai and Khmer, and 1.4 to 1.8 in Chinese and
+# Japanese, whose characters count for several; what spaces set apart in text as it is written has 12 or more.
+_LONGEST_WORD = 9  # letters of a word, on average
+_LETTERS = {"Han": 3, "Kana": 2}
+_LOOK_AT = 1_000  # lines
 Pair = tuple[str, str]
 
 
@@ -77,7 +83,7 @@ def open_aligner(
     prompt: str | None = None,
     device: str | None = None,
     dtype: str = "float32",
-    units: str = "words",
+    units: str | None = None,
     method: str | None = None,
     first: int | None = None,
 ) -> tuple[Aligner | JointAligner, Pairs]:
@@ -85,7 +91,6 @@ def open_aligner(
 
     Parameters are those of `align_words`; `first` is how many pairs are read.
     """
-    options = {"units": units, "method": method}
     model = with_links(model, is_encoder_kept=True)
     has_encoder = model is not None and is_encoder(model, revision)
     if model is not None and not has_encoder:
@@ -109,6 +114,10 @@ def open_aligner(
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
     if first is not None:
         text = text.first(first)
+    if units is None:
+        has_segments = link_source is not None or learn
+        units = default_units(text, has_segments=has_segments)
+    options = {"units": units, "method": method}
     encoder = None
     if has_encoder:
         encoder = open_word_encoder(
@@ -119,6 +128,27 @@ def open_aligner(
     if learn:
         return JointAligner.learn(pair, text.source, text.target, encoder, **options), text
     return JointAligner(pair, [], encoder, **options), text
+
+
+def default_units(text: Pairs, *, has_segments: bool) -> str:
+    """Words; where a side puts no spaces between them, segments, or characters where an encoder alone aligns."""
+    if not (_is_unsplit(text.source) or _is_unsplit(text.target)):
+        return "words"
+    units = "segments" if has_segments else "characters"
+    logger.info("%s: no spaces between words: links are between %s (units)", text.name, units)
+    return units
+
+
+def _is_unsplit(lines: Sequence[str]) -> bool:
+    """Whether what spaces set apart is phrases, in a script without spaces between words."""
+    count = length = 0
+    for line in lines[:_LOOK_AT]:
+        for word in line.split():
+            script = script_of(word[0])
+            if script in UNSPACED:
+                count += 1
+                length += len(word) * _LETTERS.get(script, 1)
+    return count > 0 and length / count > _LONGEST_WORD
 
 
 def _aligner_of(

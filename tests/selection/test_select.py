@@ -95,6 +95,11 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
     assert np.allclose(head.sides[0][:5], raw(SIDES[0][:5])[:, 0], atol=1e-5)
 
 
+def test_languages_that_are_exchanged_are_warned_of(caplog):
+    hfxling.select(*SIDES, languages=LANGUAGES[::-1], only=["sparse"], output=None)
+    assert f"are not in {LANGUAGES[1]!r}; check the languages" in caplog.text
+
+
 def test_an_encoder_that_is_ahead_of_what_is_learnt_is_named(tiny_bert, tmp_path):
     selection = hfxling.select(
         *SIDES, languages=LANGUAGES, model=str(tiny_bert), only=["centred"], output=None, cache_dir=tmp_path

@@ -9,8 +9,10 @@ from tiny_models import save_tiny
 
 import hfxling
 from hfxling.cli import main
+from hfxling.data.pairs import read_pairs
 from hfxling.data.pharaoh import read_links
 from hfxling.words.joint import JointAligner
+from hfxling.words.sources import default_units
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,23 @@ def test_picture(folder, tmp_path):
     with pytest.raises(ValueError, match="pair=3 has an empty side"):
         hfxling.align_words(*text, languages=("zh", "vi"), heatmap=tmp_path / "q.png", pair=3)
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_text_without_spaces_is_cut_into_segments(sample):
+    assert hfxling.align_words(*sample, languages=("zh", "vi")).links == (
+        hfxling.align_words(*sample, languages=("zh", "vi"), units="segments").links
+    )
+    split = [" ".join(line) for line in sample[0]], sample[1]
+    pair = hfxling.align_words(*split, languages=("zh", "vi")).pairs[0]
+    assert [span.text for span in pair.source] == split[0][0].split()
+    assert [span.text for span in pair.target] == split[1][0].split()
+
+
+def test_an_encoder_alone_takes_characters_of_text_without_spaces(sample):
+    text = read_pairs(*sample, ("zh", "vi"))
+    assert default_units(text, has_segments=False) == "characters"
+    assert default_units(text, has_segments=True) == "segments"
+    assert default_units(read_pairs(sample[1], sample[1]), has_segments=False) == "words"
 
 
 def test_weak_links_are_left_out(folder):
@@ -158,9 +177,9 @@ def test_a_loaded_aligner_and_the_languages_exchanged(sample):
     trained = hfxling.fit_aligner(
         *sample, ("zh", "vi"), prior=True, num_train_epochs=0, size=8, use_cpu=True, progress=False
     )
-    there = hfxling.align_words(*sample, model=trained)
+    there = hfxling.align_words(*sample, model=trained, units="words")
     assert there.links == [line.links for line in trained(*sample)]
-    back = hfxling.align_words(*sample[::-1], model=trained, languages=("vi", "zh"))
+    back = hfxling.align_words(*sample[::-1], model=trained, languages=("vi", "zh"), units="words")
     assert back.languages == ("vi", "zh")
     assert sum(map(len, back.links))
 

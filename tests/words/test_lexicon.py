@@ -82,6 +82,12 @@ def test_a_dictionary_changes_no_translation(tmp_path):
     assert with_dictionary.rows == without.rows
 
 
+def test_punctuation_is_no_translation(tmp_path):
+    rows = hfxling.load_parallel("sample", "zh", "vi")
+    result = hfxling.lexicon(list(rows["source"])[:60], list(rows["target"])[:60], languages=("zh", "vi"))
+    assert all(any(map(str.isalnum, row.translation)) for row in result.rows)
+
+
 def test_it_is_plain_text():
     with pytest.raises(
         ValueError, match=r"output=words.parquet: it is written as plain text; give a name without .par"
