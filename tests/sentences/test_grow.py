@@ -153,17 +153,36 @@ def test_the_share_of_wrong_pairs_is_that_of_impostors():
     pairs = Mined(order, order, scores[order])
     given = np.full(640, -np.inf)
     given[::10] = np.random.default_rng(0).permutation(np.linspace(5, 1, 64))
-    side = Impostors(given, given, 1000)
+    far = np.zeros(640, bool)
+    side = Impostors(given, given, far, 1000)
     strict, estimate = of_precision(pairs, (side, side), 0.95)
     assert estimate.unpaired == pytest.approx(0.4, abs=0.01)
     is_wrong = strict.source >= 600
     assert 0.95 <= estimate.precision <= 0.96
     assert 1 - is_wrong.mean() == pytest.approx(estimate.precision, abs=0.02)
     assert estimate.low < 1 - is_wrong.mean() < estimate.high
-    side = Impostors(given + 20, given + 20, 1000)
+    side = Impostors(given + 20, given + 20, far, 1000)
     nothing, estimate = of_precision(pairs, (side, side), 0.95)
     assert estimate is None
     assert len(nothing.score) == 0
+
+
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_a_list_beside_a_long_text(exchanged):
+    """Most sentences of the list have a translation in the other text, or none has one."""
+    for translated in (180, 0):
+        rng = np.random.default_rng(translated)
+        own, other = rng.normal(size=(200, 12)), rng.normal(size=(4000, 12))
+        other[:translated] = own[:translated] + 0.45 * other[:translated]
+        sides = [side.astype(np.float32) for side in (own, other)][:: -1 if exchanged else 1]
+        pairs, given = mutual_pairs(*both_ways(*sides, 5))
+        kept, estimate = of_precision(pairs, given, 0.9)
+        if not translated:
+            assert estimate is None
+            continue
+        is_right = (kept.source == kept.target) & (kept.source < translated)
+        assert len(kept.score) > 0.5 * translated
+        assert estimate.low <= is_right.mean() <= estimate.high
 
 
 def test_impostors_are_what_a_search_without_the_target_gives():

@@ -289,7 +289,7 @@ def test_of_known_pairs_and_the_texts_the_stricter_holds(found_by_others):
         impostors[finds] = rng.normal(3, 1, finds.sum())
     sizes = heap + 200, heap + len(kept)
     by_known, others = hidden.taken_out(mined, sizes)
-    estimate, the_same = hidden.taken_out(mined, sizes, (Impostors(impostors, impostors, 0),) * 2)
+    estimate, the_same = hidden.taken_out(mined, sizes, (Impostors(impostors, impostors, impostors > 0, 0),) * 2)
     assert {*the_same.source} == {*others.source} == {*range(400)}
     truth = [(others.source < 100)[others.score >= each.threshold].mean() for each in (by_known, estimate)]
     if not found_by_others:
