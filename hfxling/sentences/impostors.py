@@ -11,8 +11,8 @@ as if it were by so much better as the best one is among likely pairs. The large
 
 A short text beside a long one leaves few impostors, and each of them stands for many sentences of the long one. But
 where nearly every sentence of the short text has a partner, wrong or right, a wrong one was not chosen among many: it
-is ahead of the next as the best impostor of a likely pair is ahead of the second best. So half of the wrong pairs are
-closer than the median of these (.4 to .6 of them were), and hardly a right one. Where that says that fewer pairs are wrong, it holds.
+is ahead of the next as the best impostor of a likely pair is ahead of the second best. So about half of the wrong
+pairs are closer than the median of these, and hardly a right one. Where that says that fewer are wrong, it holds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEVIATION = 0.4
 # Of the shorter text's sentences, that must have a partner for close pairs to be counted. Lao beside Chinese (NTREX's
 # training lines, other text beside) has .97 and more; two texts with other sentences in both have .8 or less.
 COVERED = 0.9
-CLOSE_OF_WRONG = 0.4
+CLOSE_OF_WRONG = 0.4  # of wrong pairs, that are close; Lao beside Chinese has .4 to .6
 # Of all pairs, that may be close: .16 and less of texts with most translations in the other one, .37 and more of
 # texts without any, whose best pairs are not close either.
 CLOSE = 0.2

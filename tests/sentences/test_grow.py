@@ -170,10 +170,12 @@ def test_the_share_of_wrong_pairs_is_that_of_impostors():
 @pytest.mark.parametrize("exchanged", [False, True])
 def test_a_list_beside_a_long_text(exchanged):
     """Most sentences of the list have a translation in the other text, or none has one."""
-    for translated in (180, 0):
-        rng = np.random.default_rng(translated)
+    covered = 0
+    for seed in range(10):
+        translated = 180 if seed % 2 else 0
+        rng = np.random.default_rng(seed)
         own, other = rng.normal(size=(200, 12)), rng.normal(size=(4000, 12))
-        other[:translated] = own[:translated] + 0.45 * other[:translated]
+        other[:translated] = own[:translated] + 0.3 * other[:translated]
         sides = [side.astype(np.float32) for side in (own, other)][:: -1 if exchanged else 1]
         pairs, given = mutual_pairs(*both_ways(*sides, 5))
         kept, estimate = of_precision(pairs, given, 0.9)
@@ -182,7 +184,8 @@ def test_a_list_beside_a_long_text(exchanged):
             continue
         is_right = (kept.source == kept.target) & (kept.source < translated)
         assert len(kept.score) > 0.5 * translated
-        assert estimate.low <= is_right.mean() <= estimate.high
+        covered += estimate.low <= is_right.mean() <= estimate.high
+    assert covered >= 4  # of five
 
 
 def test_impostors_are_what_a_search_without_the_target_gives():
