@@ -98,8 +98,18 @@ class Cleaned(Result):
         """Source and target texts of some rows."""
         return picked(rows, self.pairs.source, self.pairs.target)
 
-    def save(self, kept: str | Path, dropped: str | Path) -> None:
-        """Write the pairs that are kept, and the others with lines and reasons: both files or, on an error, neither."""
+    def save(self, kept: str | Path, dropped: str | Path | None = None) -> None:
+        """Write the pairs that are kept, and the others with lines and reasons: both files or, on an error, neither.
+
+        Args:
+            kept: .tsv or .parquet file.
+            dropped: the same of the others; by default `kept` with .dropped before its suffix, and nowhere where `kept`
+                is a device or pipe.
+
+        Raises:
+            ValueError: a file of another kind, or one that cannot be written.
+        """
+        dropped = _check_files(kept, dropped, (), name="kept")
         rows = self.dropped
         source, target = self.sides(rows)
         others = {
@@ -238,7 +248,10 @@ def clean(
     )
     _check_scores(scored, candidates, min_words_gain, has_model=model is not None, has_lexical=lexical is not None)
     check_search(dtype, memory, k=k, batch_size=batch_size)
-    dropped = _check_files(output, dropped, [source, target])
+    if output is not None:
+        dropped = _check_files(output, dropped, [source, target])
+    elif dropped is not None:
+        raise ValueError("dropped needs output: both files are written together.")
     encoder = None
     if model is not None or lexical is not None:
         encoder = load_encoder(
@@ -305,12 +318,8 @@ def _check_scores(
         raise ValueError(f"candidates={candidates}: give 0 or more.")
 
 
-def _check_files(output: Path | None, dropped: Path | None, inputs: Sequence) -> Path | None:
-    """The file of the pairs that are dropped."""
-    if output is None:
-        if dropped is not None:
-            raise ValueError("dropped needs output: both files are written together.")
-        return None
+def _check_files(output: str | Path, dropped: str | Path | None, inputs: Sequence, name: str = "output") -> Path:
+    """The file of the pairs that are dropped; `name` is what errors call the output."""
     output = Path(output)
     if dropped is not None:
         dropped = Path(dropped)
@@ -318,9 +327,9 @@ def _check_files(output: Path | None, dropped: Path | None, inputs: Sequence) ->
         dropped = Path(os.devnull)
     else:
         dropped = output.with_name(f"{output.stem}.dropped{output.suffix}")
-    check_table(output)
+    check_table(output, name=name)
     check_table(dropped, name="dropped")
-    check_outputs({"output": (FILE, output), "dropped": (FILE, dropped)}, inputs)
+    check_outputs({name: (FILE, output), "dropped": (FILE, dropped)}, inputs)
     return dropped
 
 

@@ -1,6 +1,7 @@
 """Cleaning a bitext: planted faults get their reasons, scores are margins, both files appear or neither."""
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -78,6 +79,23 @@ def planted() -> list[tuple[tuple[str, str], str]]:
     bad += [((pair[0].upper(), pair[1]), "duplicate") for pair in SOUND[30:35]]
     bad += [(("", pair[1]), "empty") for pair in SOUND[35:38]]
     return bad + [((pair[0], "... !"), "empty") for pair in SOUND[38:40]]
+
+
+def test_a_result_is_saved_where_the_output_would_be(tmp_path):
+    path = write(tmp_path / "pairs.tsv", [*SOUND, ("", SOUND[0][1])])
+    by_output = run(path)
+    cleaned = hfxling.clean(path, languages=("en", "id"))
+    cleaned.save(tmp_path / "saved.tsv")
+    for saved, written in (("saved.tsv", "kept.tsv"), ("saved.dropped.tsv", "kept.dropped.tsv")):
+        assert read(tmp_path / saved) == read(tmp_path / written)
+    assert len(by_output[1]) == 2
+    cleaned.save(tmp_path / "saved.tsv", tmp_path / "others.parquet")
+    assert (tmp_path / "others.parquet").is_file()
+    cleaned.save(os.devnull)
+    with pytest.raises(ValueError, match=r"kept='saved\.txt': pairs are written as \.tsv or \.parquet"):
+        cleaned.save("saved.txt")
+    with pytest.raises(ValueError, match="give each output its own file"):
+        cleaned.save(tmp_path / "a.tsv", tmp_path / "a.tsv")
 
 
 def test_planted_faults_are_dropped_each_with_its_reason(tmp_path, capsys):
