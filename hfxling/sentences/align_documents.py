@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from hfxling.data.documents import UNSPACED
 from hfxling.data.pairs import is_source
 from hfxling.data.parallel import BLANK
 from hfxling.data.readers import read_lines
+from hfxling.data.texts import as_list
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
@@ -119,7 +120,7 @@ def align_documents(
 
     Args:
         source: text file (plain, .gz, .xz or .bz2): one sentence a line, an empty line between documents; or a list of
-            documents, which are lists of sentences.
+            documents, which are lists of sentences, or one document's sentences (generators are read, too).
         target: the same of the translations.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
         lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
@@ -235,9 +236,11 @@ def _split_by_empty_lines(lines: Sequence[tuple[int, str]]) -> list[list[tuple[i
     return documents
 
 
-def _given(text: Sequence, name: str) -> list[list[tuple[int, str]]]:
+def _given(text: Iterable, name: str) -> list[list[tuple[int, str]]]:
     """Numbered sentences of documents in memory, empty ones passed over; a document needs one that is not."""
-    documents = [text] if len(text) and isinstance(text[0], str) else text
+    documents = as_list(text)
+    if documents and isinstance(documents[0], str):
+        documents = [documents]
     parts = []
     count = 0
     for place, document in enumerate(documents, 1):

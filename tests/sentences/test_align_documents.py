@@ -92,6 +92,11 @@ def test_documents_in_memory(lexical, documents, tmp_path):
     spaced = [[*documents[0][0][:2], "", " \u200b", *documents[0][0][2:]], *documents[0][1:]]
     again = hfxling.align_documents(spaced, documents[1], lexical=lexical)
     assert again.beads == in_memory.beads, "an empty sentence ends no document"
+    read_once = [((sentence for sentence in document) for document in side) for side in documents]
+    again = hfxling.align_documents(*read_once, lexical=lexical, output=tmp_path / "read_once.tsv")
+    assert again.rows == in_memory.rows
+    alone = hfxling.align_documents(iter(documents[0][1]), np.array(documents[1][1]), lexical=lexical)
+    assert alone.rows == one.rows
     with pytest.raises(ValueError, match="source: document 2 has no sentence; leave it out"):
         hfxling.align_documents([documents[0][0], [" "], documents[0][2]], documents[1], lexical=lexical)
     with pytest.raises(ValueError, match="target: sentence 2 is None; give text"):
