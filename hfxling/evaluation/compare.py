@@ -78,7 +78,8 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         >>> print(hfxling.compare(["a/results.json", "b/results.json"], metrics=["P@1"]).table())
 
     Args:
-        files: results.json of two models or more; the first is compared with each other one.
+        files: results.json of two models or more, or the folders that hold them; the first is compared with each
+            other one.
         metrics: compare only these, such as P@1; by default all that have items.
         level: p-values below it tell models apart.
 
@@ -90,7 +91,7 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
             contradict their figure.
         FileNotFoundError: no such file.
     """
-    names = [str(file) for file in files]
+    names = [str(_results_file(file)) for file in files]
     if isinstance(files, str | Path) or len(names) < 2 or len(set(map(os.path.realpath, names))) < len(names):
         listed = files if isinstance(files, str | Path) else " ".join(names)
         raise ValueError(f"files={listed}: give two results.json or more, all different.")
@@ -106,6 +107,12 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         for name, rows in runs.items():
             runs[name] = [row for row in rows if row.metric in metrics]
     return Comparisons(compare_results(runs), level)
+
+
+def _results_file(place: str | Path) -> Path:
+    """The results.json of a folder that `hfxling evaluate` wrote; another place as it is."""
+    place = Path(place)
+    return place / "results.json" if place.is_dir() else place
 
 
 def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison]:

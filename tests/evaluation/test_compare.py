@@ -80,6 +80,18 @@ def test_metrics_can_be_chosen_and_the_command_says_the_same(measured, capsys):
     assert capsys.readouterr().out.rstrip() == result.table()
 
 
+def test_a_folder_stands_for_its_results(measured, capsys):
+    by_file = hfxling.compare(files(measured, "a", "b")).table()
+    assert hfxling.compare([measured / "a", measured / "b/results.json"]).table() == by_file
+    main(["compare", str(measured / "a"), str(measured / "b")])
+    assert capsys.readouterr().out.rstrip() == by_file
+    with pytest.raises(ValueError, match="all different"):
+        hfxling.compare([measured / "a", measured / "a/results.json"])
+    (measured / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"empty/results\.json: no such results file"):
+        hfxling.compare([measured / "a", measured / "empty"])
+
+
 @pytest.mark.parametrize("row", range(4))
 def test_a_figure_of_other_items_is_refused(measured, refusal, row):
     path = measured / "b/results.json"
