@@ -37,7 +37,7 @@ def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> lis
     """The generated sentences of the embedded corpus with their gold links; no benchmark."""
     from hfxling.data.sample import check_sample, linked_sentences
 
-    check_sample((source_lang, target_lang), split)
+    source_lang, target_lang = check_sample((source_lang, target_lang), split)
     pairs = []
     for sentence in linked_sentences(split):
         links = frozenset(sentence.links(source_lang, target_lang))

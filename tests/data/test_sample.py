@@ -2,6 +2,7 @@
 
 import pytest
 
+import hfxling
 from hfxling.data.sample import LANGUAGES, SPLITS, dictionary, linked_sentences, load_sample, sample_texts
 
 
@@ -22,10 +23,19 @@ def test_fewer_generated_sentences_are_the_first_of_all():
     assert len(all_texts) - len(natural) == SPLITS["dev"]
 
 
+def test_codes_of_three_letters_mean_the_same_languages():
+    assert sample_texts("zho", "dev") == sample_texts("cmn", "dev") == sample_texts("zh", "dev")
+    assert dictionary("cmn", "vie") == dictionary("zh", "vi")
+    rows, same = hfxling.load_parallel("sample", "cmn", "vie", split="dev"), load_sample("zh", "vi", "dev")
+    assert (rows["source"][:], rows["target"][:]) == (same["source"][:], same["target"][:])
+    assert (set(rows["source_lang"]), set(rows["target_lang"])) == ({"cmn"}, {"vie"}), "the codes that were asked for"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"lang": "ja"}, "'ja' is not in the sample corpus; choose from en, zh"),
+        ({"lang": "zh-tw"}, "'zh-tw' is not in the sample corpus"),
         ({"lang": "zh", "split": "validation"}, "split='validation': the sample corpus has train, dev, test"),
         ({"lang": "zh", "generated": 1655}, "generated=1655: split 'train' of the sample has 0 to 1654"),
         ({"lang": "zh", "generated": -1}, "generated=-1"),

@@ -94,6 +94,7 @@ def test_what_cannot_be_scored_is_refused():
 
 def test_the_sample_comes_with_links_inside_its_sentences():
     pairs = sample_pairs("zh", "vi")
+    assert sample_pairs("cmn", "vie") == pairs
     assert len(pairs) == 328
     assert all(i < len(pair.source) and j < len(pair.target) for pair in pairs for i, j in pair.sure)
     assert np.mean([len(pair.sure) for pair in pairs]) > 3

@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from hfxling.data.codes import TWO_LETTERS
+
 if TYPE_CHECKING:
     from datasets import Dataset
 
@@ -49,7 +51,7 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dat
     """Parallel sentences of two of `LANGUAGES`, columns source, target, source_lang, target_lang.
 
     Args:
-        source_lang: one of `LANGUAGES`.
+        source_lang: one of `LANGUAGES`, or its code of three letters (cmn), which then stands in the column.
         target_lang: another one.
         split: one of `SPLITS`.
     """
@@ -62,11 +64,11 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dat
 
 
 def sample_texts(lang: str, split: str = "train", *, generated: int | None = None) -> list[str]:
-    """The sentences of one language; row i of every language is the same sentence.
+    """The sentences of one language, by its code of two or three letters; row i is the same sentence in every one.
 
     `generated` of the grammar's follow the natural ones, by default all, `SPLITS[split]`; ValueError for more.
     """
-    check_sample((lang,), split)
+    (lang,) = check_sample((lang,), split)
     count = SPLITS[split] if generated is None else generated
     if not 0 <= count <= SPLITS[split]:
         raise ValueError(f"generated={count}: split {split!r} of the sample has 0 to {SPLITS[split]} such sentences.")
@@ -78,13 +80,21 @@ class NotInSample(ValueError):
     """The corpus has no text of a language."""
 
 
-def check_sample(languages: Iterable[str], split: str) -> None:
-    """Raise NotInSample for a language that the corpus lacks, another ValueError for a split that it lacks."""
+def check_sample(languages: Iterable[str], split: str) -> list[str]:
+    """The corpus' own codes of languages: zh for cmn.
+
+    Raises:
+        NotInSample: a language that the corpus lacks.
+        ValueError: a split that it lacks.
+    """
+    codes = []
     for lang in languages:
-        if lang not in LANGUAGES:
+        codes.append(TWO_LETTERS.get(lang, lang))  # one with a region (zh-tw) may be of another script
+        if codes[-1] not in LANGUAGES:
             raise NotInSample(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
     if split not in SPLITS:
         raise ValueError(f"split={split!r}: the sample corpus has {', '.join(SPLITS)}.")
+    return codes
 
 
 @cache
@@ -140,7 +150,7 @@ def written(words: Sequence[str], lang: str, end: str) -> str:
 
 def dictionary(source_lang: str, target_lang: str) -> list[tuple[str, str]]:
     """The gold dictionary of content words, (source word, target word) without repeats."""
-    check_sample((source_lang, target_lang), "train")
+    source_lang, target_lang = check_sample((source_lang, target_lang), "train")
     return list(dict.fromkeys((row[source_lang], row[target_lang]) for row in _rows("dictionary.tsv")))
 
 
