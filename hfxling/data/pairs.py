@@ -176,7 +176,7 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         FileNotFoundError: neither a file nor a Hub id.
     """
     if target is not None:
-        return _heap(source, "source"), _heap(target, "target")
+        return read_heap(source, "source"), read_heap(target, "target")
     if not is_source(source):
         raise ValueError("give two lists of sentences, one a language.")
     name = str(source)
@@ -184,14 +184,15 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
     files = joined_files(parsed.data)
     if len(files) == 2:
         lines = f"@{parsed.lines}" if parsed.lines else ""
-        return _heap(files[0] + lines, "source"), _heap(files[1] + lines, "target")
+        return read_heap(files[0] + lines, "source"), read_heap(files[1] + lines, "target")
     pairs = read_pairs(source, None, languages or ("src", "tgt"), skip_bad=True)
     problem = f"{name}: no sentence on one side; give text of both languages."
     left = Texts.of(name, zip(pairs.lines, pairs.source), problem)
     return left, Texts.of(name, zip(pairs.lines, pairs.target), problem)
 
 
-def _heap(text: Text, name: str) -> Texts:
+def read_heap(text: Text, name: str) -> Texts:
+    """Read one text; lines without text are passed over. `name` is what errors call a text in memory."""
     if is_source(text):
         return read_texts(str(text))
     sentences = as_list(text)

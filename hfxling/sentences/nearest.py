@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hfxling.data.codes import base_code
-from hfxling.data.pairs import is_source
+from hfxling.data.pairs import read_heap
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.data.texts import as_list, check_texts, read_texts
 from hfxling.encoders.loading import load_encoder
@@ -17,6 +21,12 @@ from hfxling.progress import shown
 from hfxling.verbs import Languages, Model, Result, Text, verb
 
 from . import neighbours
+
+logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    Sentences = str | Path | Sequence[str]
+else:
+    Sentences = Sequence[str]  # a command line gives sentences
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,8 +57,9 @@ class Nearest(Result):
 
 @verb
 def nearest(
-    sentences: Sequence[str],
+    sentences: Sentences = (),
     *,
+    queries: str | Path | None = None,
     candidates: Text | None = None,
     model: Model | None = None,
     lexical: Model | None = None,
@@ -67,9 +78,13 @@ def nearest(
     Example:
         >>> found = hfxling.nearest(["今天下雨。"], lexical="outputs/fit/model", candidates="text.vi")
         >>> print(found.table())
+        >>> found = hfxling.nearest(queries="text.zh", lexical="outputs/fit/model", candidates="text.vi")
 
     Args:
-        sentences: in the source language.
+        sentences: in the source language: a list, or a single one. A string is a sentence even where it names a file,
+            of which a warning tells; a `Path` is a file of sentences, as `queries`.
+        queries: in place of sentences, where they stand: a text file, one sentence a line (`a.txt@1-1543` picks lines),
+            TABLE#COLUMN or a Hub id; by default nowhere.
         candidates: what is searched: a text file, one sentence a line (`a.txt@1-1543` picks lines), TABLE#COLUMN, a Hub
             id, or a list; by default the test text of the sample corpus.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
@@ -89,22 +104,15 @@ def nearest(
         The `top` best candidates of every sentence, fewer where there are fewer candidates.
 
     Raises:
-        ValueError: an empty sentence, no candidates, languages that the model does not know, `top` below 1, a model
-            that gives no numbers.
+        ValueError: an empty sentence, sentences beside queries, no candidates, languages that the model does not know,
+            `top` below 1, a model that gives no numbers.
         FileNotFoundError: no such model or file.
     """
-    if isinstance(sentences, str):
-        sentences = [sentences]
     if top < 1:
         raise ValueError(f"top={top}: give 1 or more.")
-    if not sentences:
-        raise ValueError("no sentence; give at least one.")
     if languages is not None:
         languages = languages_of(None, languages)
-    check_texts(sentences, "sentence")
-    for number, sentence in enumerate(sentences, 1):
-        if not sentence.strip():
-            raise ValueError(f"sentence {number} is empty; give text.")
+    looked_up = read_queries(sentences, queries)
     encoder = load_encoder(
         model,
         lexical,
@@ -117,13 +125,41 @@ def nearest(
     )
     source, target = languages_of(encoder, languages)
     pool, places_of = read_candidates(candidates, target)
-    queries = encoder.encode(sentences, source, "query", progress=False)
+    queries = encoder.encode(looked_up, source, "query", progress=False)
     documents = encoder.encode(pool, target, "document", progress=shown())
     rows, scores = neighbours.nearest(queries, documents, top, encoder.method)
     texts = []
     for places in rows:
         texts.append([pool[place] for place in places])
-    return Nearest(list(sentences), texts, np.asarray(places_of)[rows], scores)
+    return Nearest(looked_up, texts, np.asarray(places_of)[rows], scores)
+
+
+def read_queries(sentences: Sentences, queries: str | Path | None = None) -> list[str]:
+    """The sentences that are looked up: those given, or those of a file."""
+    if isinstance(sentences, str):
+        sentences = [sentences]
+    if queries is None and isinstance(sentences, Path):
+        queries, sentences = sentences, ()
+    sentences = as_list(sentences)
+    if queries is not None:
+        if sentences:
+            raise ValueError(f"sentences and queries={str(queries)!r}: give one of them.")
+        sentences = read_texts(str(queries)).texts
+    if not sentences:
+        raise ValueError("no sentence; give at least one, or a file of them as queries.")
+    for number, sentence in enumerate(sentences, 1):
+        if not isinstance(sentence, str):
+            raise ValueError(f"sentence {number} is {sentence!r}; give text.")
+    check_texts(sentences, "sentence")
+    for number, sentence in enumerate(sentences, 1):
+        if not sentence.strip():
+            raise ValueError(f"sentence {number} is empty; give text.")
+    if queries is None and len(sentences) == 1 and os.path.isfile(sentences[0]):
+        logger.warning(
+            "%r names a file, but is looked up as a sentence; to look up the lines of the file give it as queries",
+            sentences[0],
+        )
+    return sentences
 
 
 def read_candidates(candidates: Text | None, language: str | None) -> tuple[list[str], list[int]]:
@@ -138,16 +174,5 @@ def read_candidates(candidates: Text | None, language: str | None) -> tuple[list
             )
         texts = sample_texts(language, "test")
         return texts, list(range(len(texts)))
-    if is_source(candidates):
-        text = read_texts(str(candidates))
-        return text.texts, [line - 1 for line in text.lines]
-    texts, places = [], []
-    for place, candidate in enumerate(as_list(candidates)):
-        if not isinstance(candidate, str):
-            raise ValueError(f"candidates[{place}] is {candidate!r}; give text.")
-        if candidate.strip():
-            texts.append(candidate.strip())
-            places.append(place)
-    if not texts:
-        raise ValueError("candidates: no sentence in it; give at least one.")
-    return texts, places
+    text = read_heap(candidates, "candidates")
+    return text.texts, [line - 1 for line in text.lines]

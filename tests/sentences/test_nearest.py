@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_tiny
 
@@ -54,6 +55,52 @@ def test_a_model_without_parts_and_candidates_of_a_file(folder, tmp_path):
     found = hfxling.nearest(asked, model=folder / "plain", candidates=with_blank, top=2)
     for places, texts in zip(found.rows, found.texts):
         assert [with_blank[place].strip() for place in places] == texts
+
+
+def test_sentences_and_candidates_of_any_kind_of_list(folder):
+    asked, candidates = ["今天下雨", "我爱你"], ["hello", "rain today", "I love apples"]
+    wanted = hfxling.nearest(asked, model=folder / "plain", candidates=candidates)
+    columns = Dataset.from_dict({"asked": asked, "candidates": [*candidates[:2]]})
+    kinds = [
+        (np.array(asked), np.array(candidates)),
+        (iter(asked), iter(candidates)),
+        (tuple(asked), dict.fromkeys(candidates)),
+    ]
+    for given, searched in kinds:
+        found = hfxling.nearest(given, model=folder / "plain", candidates=searched)
+        assert found.table() == wanted.table()
+    of_columns = hfxling.nearest(columns["asked"], model=folder / "plain", candidates=columns["candidates"])
+    assert of_columns.sentences == asked
+    assert of_columns.rows.shape == (2, 2)
+
+
+def test_queries_of_a_file(folder, tmp_path, capsys, caplog, monkeypatch):
+    (tmp_path / "te.zh").write_text("今天下雨\n\n我爱你\n", encoding="utf-8")
+    options = {"model": folder / "plain", "candidates": ["hello", "rain today"]}
+    wanted = hfxling.nearest(["今天下雨", "我爱你"], **options)
+    monkeypatch.chdir(tmp_path)
+    assert hfxling.nearest(Path("te.zh"), **options).table() == wanted.table()
+    assert hfxling.nearest(queries="te.zh", **options).table() == wanted.table()
+    assert hfxling.nearest(queries="te.zh@3-3", **options).sentences == ["我爱你"]
+    assert not caplog.messages
+    (tmp_path / "c.txt").write_text("hello\nrain today\n", encoding="utf-8")
+    main(["nearest", "--queries", "te.zh", "--model", str(folder / "plain"), "--candidates", "c.txt"])
+    assert capsys.readouterr().out == wanted.table() + "\n"
+    with pytest.raises(ValueError, match=r"sentences and queries='te\.zh': give one of them"):
+        hfxling.nearest("今天下雨", queries="te.zh", **options)
+    with pytest.raises(FileNotFoundError, match="none is not a file"):
+        hfxling.nearest(Path("none"), **options)
+
+
+@pytest.mark.parametrize("given", ["te.zh", ["te.zh"]])
+def test_a_string_that_names_a_file_is_a_sentence_with_a_warning(folder, tmp_path, caplog, monkeypatch, given):
+    (tmp_path / "te.zh").write_text("今天下雨\n我爱你\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = hfxling.nearest(given, model=folder / "plain", candidates=["hello"])
+    assert found.sentences == ["te.zh"]
+    (message,) = caplog.messages
+    assert "'te.zh' names a file, but is looked up as a sentence" in message
+    assert "give it as queries" in message
 
 
 def test_the_command_prints_the_table(folder, tmp_path, capfd):
@@ -129,6 +176,8 @@ def test_vectors_without_numbers_are_refused(refusal):
         ("plain", {"top": 0}, "top=0: give 1 or more"),
         ("plain", {"sentences": ["a", " "]}, "sentence 2 is empty; give text"),
         ("plain", {"sentences": []}, "no sentence; give at least one"),
+        ("plain", {"sentences": ["a", None]}, "sentence 2 is None; give text"),
+        ("plain", {"candidates": ["a", 3]}, r"candidates\[1\] is 3; give sentences"),
         ("none", {}, "is neither the folder of a model"),
     ],
 )
