@@ -57,6 +57,19 @@ def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: 
             logger.warning("%s are not in %r; check the languages", share, language)
 
 
+def warn_of_blanks(is_blank: np.ndarray, texts: Sequence[str]) -> None:
+    """Say how many texts have no vector, and the first of them.
+
+    Args:
+        is_blank: (N,) whether each text has none.
+        texts: N of them.
+    """
+    rows = np.flatnonzero(is_blank)
+    if len(rows):
+        count = f"{len(rows)} of {len(is_blank)} texts have no vector, as the model knows no word of them"
+        logger.warning("%s: they match nothing; the first is %.60r", count, str(texts[rows[0]]))
+
+
 def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> None:
     """Say which sentence is the best match of more than `MAX_SHARE` of the other side.
 

@@ -13,11 +13,12 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
-from hfxling.sentences.neighbours import nearest
+from hfxling.sentences.neighbours import blank_rows, nearest
 
 from .averages import mean_result
 from .items import Items
 from .results import EvalResult
+from .retrieval import unlike_blanks
 from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
@@ -100,17 +101,31 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
 
     For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
     scale of their own, the difference. Vectors of no use get figures like any other: a mean that is zero is no error.
+    Texts without a vector, whose row is zero, are in no pair.
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
+    source, target, is_blank = _marked(source, target, method)
     # Matrices in a list are compared by inner product, whatever their kind.
     sides = (source, target) if method == "cosine" else ([source], [target])
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
     level = (forward.mean(1)[:, None] + backward.scores.mean(1)[columns]) / 2
     margins = forward - level if method == "dot" else forward / np.where(np.abs(level) > 1e-9, level, 1e-9)
+    margins[is_blank[0][:, None] | is_blank[1][columns]] = -np.inf
     best = margins.argmax(1)
-    rows = np.arange(len(columns))
+    rows = np.flatnonzero(margins.max(1) > -np.inf)
+    best = best[rows]
     return rows, columns[rows, best], margins[rows, best]
+
+
+def _marked(source, target, method: str) -> tuple:
+    """Both sides' vectors, by cosine such that those of zeros are unlike all others, and (N,) and (M,) which are."""
+    if method == "dot":
+        return source, target, [np.zeros(source.shape[0], bool), np.zeros(target.shape[0], bool)]
+    is_blank = [blank_rows(source), blank_rows(target)]
+    if is_blank[0].any() or is_blank[1].any():
+        source, target = unlike_blanks(source, target)
+    return source, target, is_blank
 
 
 def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:
@@ -127,6 +142,8 @@ def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) ->
 
 def best_threshold(mined: Mined, bitext: Comparable) -> float:
     """The score from which on pairs have the best F1: half-way between the last kept and the first dropped one."""
+    if not len(mined[2]):
+        raise ValueError("no sentence of the training split has a vector: the model knows none; give another model.")
     order = np.argsort(-mined[2], kind="stable")
     scores, right = mined[2][order], _is_gold(mined[0][order], mined[1][order], bitext)
     # F1 = 2 right / (found + wanted), of the best 1, 2, 3, ... pairs
@@ -155,10 +172,12 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
 
     Their mean is what mteb calls F1 of its BUCC: there are no sentences without a translation, and no threshold.
     """
+    source, target, is_blank = _marked(source, target, method)
     taken = nearest(source, target, 1, method)[0][:, 0]
-    right = taken == np.arange(len(taken))
+    takes = ~is_blank[0] & ~is_blank[1][taken]  # without a vector nothing is taken
+    right = takes & (taken == np.arange(len(taken)))
     # Each target is a class, wanted once and taken so many times: F1 = 2 right / (wanted + taken).
-    return 200.0 * right / (1 + np.bincount(taken, minlength=len(taken)))
+    return 200.0 * right / (1 + np.bincount(taken[takes], minlength=len(taken)))
 
 
 def mining_results(

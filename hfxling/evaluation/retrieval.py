@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hfxling.sentences.neighbours import TIE, exact_scores, ranking_vectors, reaching, score_blocks, unit
+from hfxling.sentences.neighbours import TIE, blank_rows, exact_scores, ranking_vectors, reaching, score_blocks, unit
 
 from .averages import mean_result
 from .results import EvalResult
@@ -30,18 +30,29 @@ class Ranking:
 
 
 def language_mean(x) -> np.ndarray:
-    """(D,) mean of the unit vectors of one language: what `postprocess` subtracts."""
+    """(D,) mean of the unit vectors of one language, those of zeros left out: what `postprocess` subtracts."""
+    is_blank = blank_rows(x)
+    if is_blank.any():
+        x = np.asarray(x)[~is_blank]
+        if not len(x):
+            return np.zeros(x.shape[1], np.float32)
     return unit(x).mean(axis=0, dtype=np.float64).astype(np.float32)
 
 
 def postprocess(x, mean=None) -> np.ndarray:
     """The steps ["unit", "center", "unit"] on (N, D) vectors of one language, `mean` being from `language_mean`.
 
-    Without a mean it is length-normalising alone.
+    Without a mean it is length-normalising alone. Rows of zeros stay such.
 
     Raises:
-        ValueError: a mean of another width; rows without a direction before or after centring.
+        ValueError: a mean of another width; rows with NaN or infinite numbers, or without a direction after centring.
     """
+    is_blank = blank_rows(x)
+    if is_blank.any():
+        ready = np.zeros(np.shape(x), np.float32)
+        if not is_blank.all():
+            ready[~is_blank] = postprocess(np.asarray(x)[~is_blank], mean)
+        return ready
     x = unit(x)
     if mean is None:
         return x
@@ -59,7 +70,9 @@ def gold_ranks(
 
     The similarity matrix is computed once, block by block, and never held as a whole. A rank is the number of
     candidates at least as similar as the translation, itself included, so ties count against the model. Close calls are
-    decided in float64, so that ranks do not hang on the block size or the machine's matrix product.
+    decided in float64, so that ranks do not hang on the block size or the machine's matrix product. A row of zeros, of
+    a text without a vector, is like nothing: the last rank is its own and its translation's. Inner products are taken
+    as they are.
 
     Args:
         source: (N, D) sentence vectors, of any length.
@@ -73,8 +86,14 @@ def gold_ranks(
         Source-to-target ranks among M targets and target-to-source ranks among N sources, both (N,) int64 and 1-based.
 
     Raises:
-        ValueError: shapes that do not fit, vectors without a direction, an unknown method, `csls_k` beyond the data.
+        ValueError: shapes that do not fit, vectors with NaN or infinite numbers, an unknown method, `csls_k` beyond the
+            data.
     """
+    is_blank = None
+    if method != "dot":
+        is_blank = [blank_rows(source), blank_rows(target)]
+        if any(side.any() for side in is_blank):
+            source, target = unlike_blanks(np.asarray(source), np.asarray(target))
     source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
     n = source.shape[0]
     if target.shape[0] < n:
@@ -89,6 +108,10 @@ def gold_ranks(
             columns = slice(columns.start, min(columns.stop, n))
             block = block[:, : columns.stop - columns.start]
             backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
+    if is_blank is not None:
+        is_missed = is_blank[0] | is_blank[1][:n]
+        forward[is_missed] = target.shape[0]
+        backward[is_missed] = n
     return forward, backward
 
 

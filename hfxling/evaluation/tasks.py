@@ -24,6 +24,7 @@ from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
+from hfxling.data.warn import warn_of_blanks
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.mining import SPLITS, mining_results, read_bucc
@@ -36,6 +37,7 @@ from hfxling.evaluation.spoilt import Spoiler
 from hfxling.evaluation.tatoeba import ENGLISH, load_tatoeba, rank_tatoeba, tatoeba_results
 from hfxling.evaluation.tokens import sample_pairs, token_results, token_scores
 from hfxling.files import content_hash
+from hfxling.sentences.neighbours import blank_rows
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -145,7 +147,16 @@ def encode_sides(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[Vectors, Vectors]:
     """Vectors of texts that are looked for, and of those that are searched."""
-    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], "document")
+    vectors = encode_warned(encoder, source, languages[0], "query")
+    return vectors, encode_warned(encoder, target, languages[1], "document")
+
+
+def encode_warned(encoder: Encoder, texts: Sequence[str], language: str | None = None, role: str = "query") -> Vectors:
+    """Vectors of texts; those of zeros, which match nothing, are warned of."""
+    vectors = encoder.encode(texts, language, role)
+    if encoder.method == "cosine":
+        warn_of_blanks(blank_rows(vectors), texts)
+    return vectors
 
 
 def encode_alike(
@@ -195,7 +206,7 @@ class Tatoeba(Task):
                     *vectors, source_lang=lang, target_lang=ENGLISH, methods=methods, csls_k=min(10, len(pairs))
                 )
         else:
-            rankings = rank_tatoeba(text, partial(encoder.encode, role="query"), methods=self.methods)
+            rankings = rank_tatoeba(text, partial(encode_warned, encoder), methods=self.methods)
         return tatoeba_results(text, rankings, **row)
 
 

@@ -15,6 +15,7 @@ from hfxling.data.codes import base_code
 from hfxling.data.pairs import read_heap
 from hfxling.data.sample import LANGUAGES, sample_texts
 from hfxling.data.texts import as_list, check_texts, read_texts
+from hfxling.data.warn import warn_of_blanks
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
@@ -35,9 +36,10 @@ class Nearest(Result):
 
     Attributes:
         sentences: that were looked up.
-        texts: their k nearest candidates.
-        rows: (N, k) positions of these, from 0, in the list of candidates or among the lines of the file.
-        scores: (N, k) cosines, or inner products of sparse vectors.
+        texts: their k nearest candidates; none for a sentence without a vector, as of static embeddings that know no
+            word of it.
+        rows: (N, k) positions of these, from 0, in the list of candidates or among the lines of the file; -1 for none.
+        scores: (N, k) cosines, or inner products of sparse vectors; NaN for none.
     """
 
     sentences: list[str]
@@ -101,7 +103,8 @@ def nearest(
         progress: show bars.
 
     Returns:
-        The `top` best candidates of every sentence, fewer where there are fewer candidates.
+        The `top` best candidates of every sentence, fewer where there are fewer candidates. Texts of which static
+        embeddings know no word match nothing, and are warned of.
 
     Raises:
         ValueError: an empty sentence, sentences beside queries, no candidates, languages that the model does not know,
@@ -127,11 +130,34 @@ def nearest(
     pool, places_of = read_candidates(candidates, target)
     queries = encoder.encode(looked_up, source, "query", progress=False)
     documents = encoder.encode(pool, target, "document", progress=shown())
-    rows, scores = neighbours.nearest(queries, documents, top, encoder.method)
+    is_blank = [np.zeros(len(looked_up), bool), np.zeros(len(pool), bool)]
+    if encoder.method == "cosine":
+        is_blank = [neighbours.blank_rows(queries), neighbours.blank_rows(documents)]
+        warn_of_blanks(is_blank[0], looked_up)
+        warn_of_blanks(is_blank[1], pool)
+    if is_blank[1].all():
+        raise ValueError(f"candidates: {encoder.label} knows no word of any of them; give other ones or another model.")
+    places, scores = _found(queries, documents, is_blank, top, encoder.method)
     texts = []
-    for places in rows:
-        texts.append([pool[place] for place in places])
-    return Nearest(looked_up, texts, np.asarray(places_of)[rows], scores)
+    for row in places:
+        texts.append([pool[place] for place in row if place >= 0])
+    lines = np.where(places < 0, -1, np.asarray(places_of)[places])
+    return Nearest(looked_up, texts, lines, scores)
+
+
+def _found(
+    queries: neighbours.Vectors, documents: neighbours.Vectors, is_blank: Sequence[np.ndarray], top: int, method: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """(Q, k) places of the best candidates and their scores; -1 and NaN for a query without a vector."""
+    asked, known = np.flatnonzero(~is_blank[0]), np.flatnonzero(~is_blank[1])
+    places = np.full((len(is_blank[0]), min(top, len(known))), -1)
+    scores = np.full(places.shape, np.nan)
+    if len(known) < len(is_blank[1]):
+        documents = documents[known]
+    if len(asked):
+        rows, scores[asked] = neighbours.nearest(queries[asked], documents, top, method)
+        places[asked] = known[rows]
+    return places, scores
 
 
 def read_queries(sentences: Sentences, queries: str | Path | None = None) -> list[str]:

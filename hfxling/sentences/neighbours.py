@@ -75,6 +75,14 @@ def unit(x) -> np.ndarray:
     return x / norms[:, None].astype(np.float32)
 
 
+def blank_rows(x) -> np.ndarray:
+    """(N,) whether dense vectors are zero, as static embeddings give them for a text of which they know no word."""
+    x = x if issparse(x) else np.asarray(x)
+    if issparse(x) or x.ndim != 2:
+        return np.zeros(x.shape[0], bool)  # an empty sparse vector has its inner products; other shapes are refused
+    return ~x.any(axis=1)
+
+
 def unit_or_zero(rows: np.ndarray) -> np.ndarray:
     """(..., D) rows at length one, in their own dtype; rows of zeros stay as they are."""
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30)

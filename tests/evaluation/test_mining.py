@@ -87,6 +87,24 @@ def test_results_take_the_threshold_from_training_text_alone():
     assert [row.n for row in rows] == [40] * 4
 
 
+def test_texts_without_a_vector_are_in_no_pair():
+    bitext, (source, target) = planted()
+    for rows in (source, target):
+        rows[[2, 3]] = 0
+    source[5] = 0
+    mined = mine_margin(source, target)
+    assert not {2, 3, 5} & {*mined[0].tolist()}
+    assert not {2, 3} & {*mined[1].tolist()}
+    assert np.isfinite(mined[2]).all()
+    rows = mining_results((bitext, bitext), ((source, target), (source, target)), dataset="d")
+    assert rows[0].value > 50
+    gold = gold_only(source[bitext.gold[:, 0]], target[bitext.gold[:, 1]])
+    assert gold[[2, 3, 5]].tolist() == [0, 0, 0]
+    nothing = np.zeros_like(source)
+    with pytest.raises(ValueError, match="no sentence of the training split has a vector"):
+        mining_results((bitext, bitext), ((nothing, target), (source, target)), dataset="d")
+
+
 def test_gold_only_is_weighted_f1_of_nearest_neighbours():
     _, (source, target) = planted(30, 0, noise=2.0)
     cosines = (source @ target.T) / np.linalg.norm(source, axis=1)[:, None] / np.linalg.norm(target, axis=1)

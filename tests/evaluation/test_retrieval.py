@@ -111,7 +111,7 @@ def test_the_similarity_matrix_is_never_held_whole():
         ({"target": np.ones((3, 5))}, "4 dimensions, target vectors 5"),
         ({"source": np.ones(4)}, "shape"),
         ({"source": np.ones((0, 4))}, "non-empty"),
-        ({"source": [[1, 1, 1, 1], [0, 0, 0, 0], [np.nan, 1, 1, 1]]}, r"2 of 3 vectors .* row 1, 2 "),
+        ({"source": [[1, 1, 1, 1], [np.nan, 0, 0, 0], [np.nan, 1, 1, 1]]}, r"2 of 3 vectors .* row 1, 2 "),
         ({"target": [[1, 1, 1, 1], [np.inf, 0, 0, 0], [1, 1, 1, 1]]}, "row 1 "),
         ({"method": "euclid"}, "'euclid' is not one of cosine, csls"),
         ({"method": "csls"}, "csls_k=10 must lie between 1 and .* 3"),
@@ -238,6 +238,22 @@ def test_a_baseline_ranked_otherwise_is_refused():
     centred = rank_translations(source, target, **LANGS, centering="corpus")
     with pytest.raises(ValueError, match="rank both models alike"):
         ranking_results(plain, baseline=centred, **DATA)
+
+
+@pytest.mark.parametrize("centering", ["none", "corpus"])
+def test_a_text_without_a_vector_is_missed_and_its_translation_too(centering):
+    source, target = noisy_pairs(30, noise=0.1)
+    whole = rank_translations(source, target, source_lang="zh", target_lang="vi", methods=("cosine", "csls"))
+    assert all(np.all(ranking.ranks == 1) for ranking in whole)
+    source[3] = 0
+    target[[3, 7]] = 0
+    options = {"methods": ("cosine", "csls"), "centering": centering}
+    for ranking in rank_translations(source, target, source_lang="zh", target_lang="vi", **options):
+        np.testing.assert_array_equal(np.flatnonzero(ranking.ranks > 1), [3, 7])
+        np.testing.assert_array_equal(ranking.ranks[[3, 7]], 30)
+    nothing = np.zeros_like(source)
+    for ranking in rank_translations(nothing, target, source_lang="zh", target_lang="vi", centering=centering):
+        assert np.all(ranking.ranks == 30)
 
 
 def test_texts_without_a_vector_are_like_nothing_not_even_each_other():

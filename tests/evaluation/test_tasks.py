@@ -7,10 +7,11 @@ import pytest
 from builders import sentence_pairs
 from scipy.stats import pearsonr
 from sentence_transformers import SentenceTransformer
-from tiny_models import save_routed, save_tiny
+from tiny_models import save_routed, save_static, save_tiny
 
 import hfxling
 from hfxling.evaluation.mining import (
+    SPLITS,
     best_threshold,
     gold_only,
     mine_margin,
@@ -126,6 +127,39 @@ def test_mining_hard_puts_copies_with_other_numbers_in_the_pool(run, encode, tmp
     easy = hits_at(gold_ranks(encode(source), encode(target))[0], 1)
     assert [row.value for row in rows] == [hard.mean(), hard[[0, 2]].mean(), easy[[0, 2]].mean()]
     assert [row.n for row in rows] == [4, 2, 2]
+
+
+def test_texts_of_which_static_embeddings_know_no_word_are_missed(run, tmp_path, caplog):
+    known = save_static(tmp_path / "static")[:20]
+    source, target = [*known, "zzz", "yyy"], [*known, "www", "vvv"]
+    options = {"model": tmp_path / "static"}
+    for centering in ("none", "corpus"):
+        sides = {"source": source, "target": target, "centering": centering}
+        rows = run("retrieval", **sides, **ZH_EN, **options).rows
+        assert [row.value for row in rows if row.metric == "P@1"] == [pytest.approx(100 * 20 / 22)] * 2
+    assert "2 of 22 texts have no vector" in caplog.text
+    assert "the first is 'zzz'" in caplog.text
+    paragraphs = [" ".join([text] * 35) for text in target]
+    rows = run("documents", source=source, target=paragraphs, **ZH_EN, **options).rows
+    assert rows[0].value == pytest.approx(100 * 20 / 22)
+    hard = run("mining-hard", source=source, target=[*target[:-1], "vvv 1"], **ZH_EN, **options).rows
+    assert hard[0].value == pytest.approx(100 * 20 / 22)
+    for name, side in (("cmn", source), ("eng", target)):
+        (tmp_path / f"cmn-eng.{name}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    caplog.clear()
+    rows = run("tatoeba", data=[str(tmp_path)], **options).rows
+    assert [row.value for row in rows] == [pytest.approx(100 * 20 / 22)] * 2
+    assert "4 of 24 texts have no vector" in caplog.text
+    for split in SPLITS:
+        for name, side in (("zh", source), ("en", target)):
+            lines = "".join(f"{name}-{number}\t{text}\n" for number, text in enumerate(side))
+            (tmp_path / f"zh-en.{split}.{name}").write_text(lines, encoding="utf-8")
+        gold = "".join(f"zh-{number}\ten-{number}\n" for number in range(22))
+        (tmp_path / f"zh-en.{split}.gold").write_text(gold, encoding="utf-8")
+    rows = run("mining", data=[str(tmp_path)], **ZH_EN, **options).rows
+    values = {row.metric: row.value for row in rows}
+    assert values["mining precision"] == 100
+    assert values["mining recall"] == pytest.approx(100 * 20 / 22)
 
 
 def test_documents_are_joined_lines(run):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
-from tiny_models import save_routed, save_tiny
+from tiny_models import save_routed, save_static, save_tiny
 
 import hfxling
 from hfxling.cli import main
@@ -140,6 +140,24 @@ def test_a_candidate_without_known_segments_is_but_far_away(tmp_path):
     found = hfxling.nearest(rows["source"][0], lexical=links, candidates=candidates)
     assert found.texts == [candidates[::-1]]
     assert np.isfinite(found.scores).all()
+
+
+def test_texts_of_which_static_embeddings_know_no_word_match_nothing(tmp_path, caplog):
+    known = save_static(tmp_path / "static")[:4]
+    options = {"model": tmp_path / "static", "progress": False}
+    found = hfxling.nearest(["zzz", known[0]], candidates=["www", *known], top=9, **options)
+    assert found.texts[0] == []
+    assert found.texts[1][0] == known[0]
+    assert sorted(found.rows[1]) == [1, 2, 3, 4]
+    assert (found.rows[0] == -1).all()
+    assert np.isnan(found.scores[0]).all()
+    assert found.table().split("\n")[:4] == ["", "zzz", "", known[0]]
+    assert "1 of 2 texts have no vector, as the model knows no word of them" in caplog.text
+    assert "1 of 5 texts have no vector" in caplog.text
+    assert "the first is 'www'" in caplog.text
+    assert hfxling.nearest("zzz", candidates=known, **options).texts == [[]]
+    with pytest.raises(ValueError, match="candidates: static knows no word of any of them"):
+        hfxling.nearest(known, candidates=["www"], **options)
 
 
 def test_what_is_no_text_or_no_language(folder, refusal):

@@ -5,9 +5,10 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from hfxling.sentences import neighbours
-from hfxling.sentences.neighbours import nearest, paired_units, ranking_vectors, unit, unit_or_zero
+from hfxling.sentences.neighbours import blank_rows, nearest, paired_units, ranking_vectors, unit, unit_or_zero
 
 
 def vectors(count, seed, d=12):
@@ -25,6 +26,12 @@ def slow_scores(queries, candidates, csls_k=None, pools=None):
     of_queries = np.sort(queries @ pools[1].T, axis=1)[:, -csls_k:].mean(axis=1)
     of_candidates = np.sort(candidates @ pools[0].T, axis=1)[:, -csls_k:].mean(axis=1)
     return 2 * scores - of_queries[:, None] - of_candidates
+
+
+def test_rows_of_zeros_are_found():
+    rows = np.array([[0.0, 1.0], [0.0, 0.0], [np.nan, 0.0]], np.float32)
+    assert blank_rows(rows).tolist() == [False, True, False]
+    assert not blank_rows(csr_array(rows)).any(), "a sparse vector may be empty"
 
 
 def test_rows_at_length_one_of_which_some_are_zero():

@@ -1,10 +1,12 @@
 """Small random encoders of the real classes, with tokenizers built in code."""
 
+import math
 import string
+from itertools import product
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
     BertConfig,
     BertModel,
@@ -129,3 +131,20 @@ def tiny_aligner(vocabularies: dict, **settings) -> AlignerModel:
         **{"size": 8} | settings,
     )
     return AlignerModel(config, tables).eval()
+
+
+def save_static(folder: Path) -> list[str]:
+    """A static model of three words in Chinese letters, and texts of these, no two of which have one direction.
+
+    Of all other text it knows nothing: its vector is zero.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "今": 1, "天": 2, "雨": 3}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[一-鿿]|\w+"), "isolated")
+    table = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    table[0] = 0  # of a word that it does not know
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(str(folder))
+    counts = [each for each in product(range(4), repeat=3) if math.gcd(*each) == 1]
+    return [f"{'今' * i}{'天' * j}{'雨' * k}" for i, j, k in counts]
