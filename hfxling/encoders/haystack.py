@@ -17,7 +17,7 @@ from hfxling.data.filters import word_counts
 from hfxling.data.texts import Texts, picked, spread_rows
 from hfxling.files import content_hash
 from hfxling.sentences.engine import CANDIDATES, rescored, rows_of, strongest
-from hfxling.sentences.neighbours import Neighbours, slices, unit
+from hfxling.sentences.neighbours import Neighbours, blank_rows, slices, unit
 from hfxling.sentences.shards import of_tile
 
 from .dense import SentenceEncoder
@@ -29,6 +29,7 @@ from .stored import StoredVectors
 MANY = 4e9  # sentence pairs from which on links alone score candidates only
 _CHUNK = 2_000  # texts whose links are held at once
 _LOOKED_AT = 200  # texts that say whether static vectors know the language
+_BLANK_LENGTH = 1e-15  # of the vector of a text of which static vectors know no word; none of a model is as short
 _LEAST_BLANK = 10  # texts without a vector, from which on a share of them says something
 
 
@@ -171,6 +172,18 @@ class Haystack:
             proposed.append((search or of_tile)(*further, self.kept(k), self.search_options))
         return rescored(proposed, *self.readers([]), k)
 
+    def without_vector(self) -> list[np.ndarray]:
+        """(N,) and (M,) which texts of both sides static vectors know no word of: they are in no pair."""
+        masks = []
+        for side, texts in enumerate(self.sides):
+            mask = np.zeros(len(texts.texts), bool)
+            if self.dense is self.encoder and _is_static(self.dense):
+                vectors = self._dense("model", side)
+                for part in slices(len(mask), _CHUNK):
+                    mask[part] = np.linalg.norm(vectors[part].astype(np.float64), axis=1) < 2 * _BLANK_LENGTH
+            masks.append(mask)
+        return masks
+
     def lengths(self) -> list[np.ndarray]:
         """(N,) and (M,) words of the sentences of both sides."""
         return [word_counts(side.texts, language) for side, language in zip(self.sides, self.languages)]
@@ -246,7 +259,7 @@ class Haystack:
                 "revision": encoder.revision,
                 "route": encoder.route(language, role),
                 "prompt": encoder.prompt,
-                "blank": "by text",
+                "blank": "by text, short",
             }
             vectors = cached_features(
                 texts,
@@ -304,13 +317,18 @@ def _loaded(load: Callable[[], Encoder], *settings) -> Callable:
     return partial(_encoded, load(), *settings)
 
 
+def _is_static(encoder: Encoder) -> bool:
+    """Whether a text may have no vector, as none does whose words a network reads."""
+    return isinstance(encoder, SentenceEncoder) and not hasattr(encoder.model[0], "auto_model")
+
+
 def _check_known(encoder: Encoder, texts: list[str], language: str, role: str) -> None:
     """Refuse static vectors of a language of which they know hardly a sentence, by some from all of the text."""
-    if not isinstance(encoder, SentenceEncoder) or hasattr(encoder.model[0], "auto_model"):
-        return  # a network has a vector of every text
+    if not _is_static(encoder):
+        return
     (few,) = picked(spread_rows(len(texts), _LOOKED_AT), texts)
     vectors = encoder.encode(few, language, role, progress=False)
-    blank = int((~vectors.any(axis=1)).sum())
+    blank = int(blank_rows(vectors).sum())
     if blank >= _LEAST_BLANK and 2 * blank > len(few):
         raise ValueError(
             f"{blank} of {len(few)} sentences have no vector: {encoder.label} does not know the language ({language}). "
@@ -321,11 +339,12 @@ def _check_known(encoder: Encoder, texts: list[str], language: str, role: str) -
 def _encoded(encoder: Encoder, language: str, role: str, texts: list[str]):
     """Vectors of texts; one of which a static encoder knows no word, whose vector is zero, gets a direction of its own.
 
-    So it is near to others by chance alone.
+    So it is near to others by chance alone, and nobody's hub. Its length tells it from others.
     """
     vectors = encoder.encode(texts, language, role, progress=False)
     if isinstance(vectors, np.ndarray):
-        for row in np.flatnonzero(~vectors.any(axis=1)):
+        for row in np.flatnonzero(blank_rows(vectors)):
             seed = int(content_hash([role, texts[row]]), 16)
-            vectors[row] = np.random.default_rng(seed).normal(size=vectors.shape[1])
+            direction = np.random.default_rng(seed).normal(size=vectors.shape[1])
+            vectors[row] = direction * (_BLANK_LENGTH / np.linalg.norm(direction))
     return vectors

@@ -50,6 +50,10 @@ class Impostors(NamedTuple):
     is_close: np.ndarray  # (P,) whether the best one scores nearly as much as the partner, whoever keeps it
     size: int  # sentences of that side's text
 
+    def at(self, rows) -> Impostors:
+        """Only those of these pairs."""
+        return Impostors(self.scores[rows], self.raised[rows], self.size)
+
 
 def mutual_pairs(
     forward: Neighbours, backward: Neighbours, lengths: list[np.ndarray] | None = None

@@ -21,7 +21,7 @@ from hfxling.data.faults import FLAGS
 from hfxling.data.filters import check_top, top_count
 from hfxling.data.pairs import read_heaps
 from hfxling.data.texts import Texts
-from hfxling.data.warn import warn_of_hubs
+from hfxling.data.warn import warn_of_blanks, warn_of_hubs
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hfxling.encoders.haystack import Haystack
 
 logger = logging.getLogger(__name__)
+_CHANCE = 1e-6  # least score of a text without a vector
 _ENCODED, _SEARCHED = 10, 4  # seconds from which on encoding and a search are measured long enough
 
 
@@ -487,6 +488,9 @@ def _precise(
 ) -> tuple[Mined, Precision]:
     """Pairs of a precision that the texts themselves, and hidden pairs where there are some, say they have."""
     pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
+    rows = _with_vectors(haystack, pairs)
+    pairs = pairs.at(rows)
+    given = tuple(side.at(rows) for side in given)
     if hidden_pairs is not None:
         estimate, pairs = hidden_pairs.taken_out(pairs, sizes, given)
         return pairs, estimate
@@ -502,9 +506,16 @@ def _precise(
 def _pairs(haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin: str, selection: str) -> Mined:
     """All pairs by margin, best first."""
     pairs = select(*neighbours, margin, selection)
+    pairs = pairs.at(_with_vectors(haystack, pairs))
     if haystack.lexical and margin != "ratio":
         pairs = by_length(pairs, *haystack.lengths())
     return pairs
+
+
+def _with_vectors(haystack: Haystack, pairs: Mined) -> np.ndarray:
+    """Rows of the pairs both of whose texts have a vector: another one is near to its partner by chance."""
+    is_blank = haystack.without_vector()
+    return np.flatnonzero(~(is_blank[0][pairs.source] | is_blank[1][pairs.target]))
 
 
 def _neighbours(
@@ -528,6 +539,10 @@ def _neighbours(
 
     neighbours = in_tiles(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
     forward, backward = haystack.rescored(neighbours, k, partial(in_tiles, folder / "model"))
+    for found, is_blank, side in zip((forward, backward), haystack.without_vector(), texts):
+        warn_of_blanks(is_blank, side)
+        if is_blank.any():  # their scores are chance, and a mean of them below zero would be no scale for a ratio
+            found.scores[is_blank] = np.maximum(found.scores[is_blank], _CHANCE)
     warn_of_hubs(best_partners(forward, backward, margin), texts)
     return forward, backward
 

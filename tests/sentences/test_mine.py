@@ -1,26 +1,18 @@
 """Two heaps in, pairs out: what is found, kept, dropped and resumed."""
 
 import json
-import math
 import os
 import random
 import re
 import shutil
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-import torch
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import StaticEmbedding
-from tiny_models import save_routed
-from tokenizers import Regex, Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Split
+from tiny_models import save_routed, save_static
 
 import hfxling
 from hfxling.cli import main
@@ -523,21 +515,30 @@ def test_vectors_of_other_text(heap, tmp_path):
         mined(heap, tmp_path, source_vectors=tmp_path / "a.npy", target_vectors=tmp_path / "a.npy")
 
 
-def test_a_sentence_without_a_known_word_stops_no_static_model(heap, tmp_path):
-    """It is near to others by chance alone."""
-    folder = tmp_path / "static"
-    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "今": 1, "天": 2, "hôm": 3, "nay": 4, "mưa": 5, "雨": 6}, "[UNK]"))
-    tokenizer.pre_tokenizer = Split(Regex(r"[一-鿿]|\w+"), "isolated")
-    table = torch.randn(7, 16, generator=torch.Generator().manual_seed(0))
-    table[0] = 0  # of a word that it does not know
-    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=table)]).save(str(folder))
-    counts = [each for each in product(range(4), repeat=3) if math.gcd(*each) == 1]  # no two of one direction
-    known = [f"{'今' * i}{'天' * j}{'雨' * k}" for i, j, k in counts]
-    texts = [*known, "zzz"], [*known, "www"]
-    options = {"languages": ("zh", "vi"), "model": folder, "cache_dir": tmp_path / "cache", "progress": False}
-    found = hfxling.mine(*texts, k=2, **options)
-    pairs = {(row.source, row.target) for row in found.rows}
-    assert {(text, text) for text in known} <= pairs
-    assert ("zzz", "www") not in pairs
+def test_a_sentence_without_a_known_word_stops_no_static_model(tmp_path, caplog):
+    known = save_static(tmp_path / "static")
+    options = {"languages": ("zh", "vi"), "model": tmp_path / "static", "cache_dir": tmp_path / "cache"}
+    options["progress"] = False
+    texts = [*known, "zzz", "yyy"], [*known, "www", "vvv", "uuu"]
+    for selection in ("mutual", "forward", "backward", "max"):
+        caplog.clear()
+        found = hfxling.mine(*texts, k=2, selection=selection, **options)
+        pairs = {(row.source, row.target) for row in found.rows}
+        assert {(text, text) for text in known} <= pairs
+        assert {source for source, _ in pairs} | {target for _, target in pairs} == {*known}
+        assert f"2 of {len(known) + 2} texts have no vector" in caplog.text
+        assert "the first is 'www'" in caplog.text
+    found = hfxling.mine(*texts, precision=0.5, **options)
+    assert {(row.source, row.target) for row in found.rows} <= {(text, text) for text in known}
     with pytest.raises(ValueError, match=r"sentences have no vector: .* does not know the language"):
         hfxling.mine([f"zzz {i}" for i in range(30)], known, k=2, **options)
+
+
+def test_two_sentences_without_a_known_word_are_no_pair_of_few(tmp_path):
+    """Among few sentences each may be the best of the other by chance."""
+    known = save_static(tmp_path / "static")[:4]
+    options = {"languages": ("zh", "vi"), "model": tmp_path / "static", "cache_dir": tmp_path / "cache"}
+    for number in range(20):
+        found = hfxling.mine([*known, f"zzz{number}"], [*known, f"www{number}"], k=4, progress=False, **options)
+        assert {row.source for row in found.rows} <= {*known}
+        assert {row.target for row in found.rows} <= {*known}
