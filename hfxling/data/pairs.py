@@ -1,6 +1,7 @@
 """Both sides of a text, as every verb reads them: line-aligned pairs, or two texts.
 
-A text is a list in memory or a source (docs/text.md); two sides are two texts, or one source of both. All of
+A text is a list in memory or a source (docs/text.md); two sides are two texts, or one source of both, or a data set
+(`datasets.Dataset`) whose columns are named as those of a file with a header. All of
 `a.zh b.vi`, `a.zh@1-1543 b.vi@1-1543`, `a.zh+b.vi@1-1543`, `pairs.tsv#1,0`, `org/name:config@revision` and `sample`
 are understood.
 """
@@ -14,9 +15,9 @@ from typing import Any
 
 from .codes import check_languages
 from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
-from .readers import Request, read_rows
+from .readers import Request, find_keys, read_rows
 from .sources import Pair, Source, joined_files, load_pairs
-from .texts import Texts, as_list, file_and_range, read_texts
+from .texts import Texts, as_list, file_and_range, is_dataset, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -57,7 +58,7 @@ def read_pairs(
     """Read line-aligned text.
 
     Args:
-        source: source texts, or a source of them or of both sides.
+        source: source texts, or a source of them or of both sides, or a data set with a column for each.
         target: the translations; None where `source` has both sides.
         languages: codes of both.
         skip_bad: what is no pair (an empty side, a wrong number of columns) becomes a row with "" on that side, and is
@@ -75,6 +76,8 @@ def read_pairs(
     else:
         if column is not None:
             raise ValueError(f"column {column!r} is of a table: for texts in memory give the values themselves.")
+        if is_dataset(source) and target is None:
+            source, target = _columns_of(source, languages)
         pairs = _in_memory(source, target, skip_bad, keep_space)
     if longest is not None:
         name = " and ".join(pairs.files) or pairs.name
@@ -139,8 +142,23 @@ def joined_source(source: str | Path, target: str | Path | None) -> str:
     return "+".join(names) + lines
 
 
+def _columns_of(dataset: Any, languages: Pair) -> tuple[list[str], list[str]]:
+    """Source and target texts of a data set, its columns found by the rule for headers of files."""
+    names = dataset.column_names
+    try:
+        source, target, _ = find_keys(dict.fromkeys(names), Request((), *languages), "the data set")
+    except ValueError:
+        raise ValueError(
+            f"a data set with the columns {', '.join(names)}: none are named {' and '.join(languages)}, or source and "
+            "target; give two columns, such as ds['zh'], ds['vi']."
+        ) from None
+    return dataset[source][:], dataset[target][:]
+
+
 def check_lists(*sides: Sequence[str] | None) -> None:
     """Refuse what cannot be the lists of source texts and of their translations."""
+    if any(map(is_dataset, sides)):
+        raise ValueError("a data set is no list of texts: give two of its columns, such as ds['zh'], ds['vi'].")
     if len(sides) != 2 or any(side is None or is_source(side) for side in sides):
         raise ValueError("give a list of source texts and a list of their translations.")
     if any(isinstance(side, Set) for side in sides):
@@ -167,7 +185,7 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
 
     Args:
         source: sentences, a file (`a.zh`, `a.zh@1-1543`), `table#column`, a Hub id; or a source of both texts
-            (`a.zh+b.vi`, a table with a column a language).
+            (`a.zh+b.vi`, a table or a data set with a column a language).
         target: the other text; None where `source` has both.
         languages: codes of both, by which columns of a table are found.
 
@@ -175,6 +193,8 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         ValueError: an empty text, no such column, what is no text.
         FileNotFoundError: neither a file nor a Hub id.
     """
+    if is_dataset(source) and target is None:
+        source, target = _columns_of(source, languages or ("src", "tgt"))
     if target is not None:
         return read_heap(source, "source"), read_heap(target, "target")
     if not is_source(source):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,12 @@ def as_list(texts: Iterable[str]) -> list[str]:
     if datasets is not None and isinstance(texts, datasets.Column):
         return texts[:]
     return list(texts)
+
+
+def is_dataset(text: Any) -> bool:
+    """Whether a text is a `datasets.Dataset`, with columns of texts."""
+    datasets = sys.modules.get("datasets")
+    return datasets is not None and isinstance(text, datasets.Dataset)
 
 
 def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:

@@ -113,7 +113,7 @@ def evaluate(
         lexical: lexical model: its sparse vectors, or its score and the model's as one, for which the model needs a
             fusion.json that was made for it (hfxling fit writes both).
         source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
-            both sides.
+            both sides, or a data set with a column a language.
         target: its translations.
         data: text of all tasks, or with TASK=DATA of one: a source as above; of tatoeba a folder, or a Hub id with
             {source}; of mining, sts17 and qe a folder; of tokens a file of links, or sample.
@@ -199,7 +199,7 @@ def evaluate(
         results_of_mteb = None if folder is None else folder / "mteb"
         tasks |= mteb_tasks(mteb, only_languages, batch_size, results_of_mteb)
 
-    sides = TaskText() if source is None else TaskText.of_sides(source, target)
+    sides = TaskText() if source is None else TaskText.of_sides(source, target, options["languages"])
     texts_by_task = {name: _text_of(name, one, data_by_task, sides) for name, one in tasks.items()}
     _check_split(split, options["languages"], texts_by_task)
     texts: dict[str, tuple[Any, str]] = {}

@@ -134,7 +134,7 @@ def quality(
         >>> scores.scores["cosine"].mean(), scores.flags[0]
 
     Args:
-        source: source texts, or a source of both sides, such as pairs.tsv.
+        source: source texts, or a source of both sides, such as pairs.tsv, or a data set with a column a language.
         target: their translations, line by line; left out where the source has both sides.
         languages: codes of both sides; by default the model's first two.
         model: folder or Hub id of an encoder; of a folder of heads for language pairs, that of these two is taken.

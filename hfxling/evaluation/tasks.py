@@ -58,11 +58,11 @@ class TaskText:
     target: tuple[str, ...] = ()  # and their translations
 
     @classmethod
-    def of_sides(cls, source: Text, target: Text | None) -> TaskText:
-        """That of two sides, or of one source of both."""
+    def of_sides(cls, source: Text, target: Text | None, languages: Languages | None = None) -> TaskText:
+        """That of two sides, or of one source of both, whose columns may be named as the languages."""
         if is_source(source) and (target is None or is_source(target)):
             return cls(data=(joined_source(source, target),))
-        pairs = read_pairs(source, target)
+        pairs = read_pairs(source, target, languages or ("src", "tgt"))
         return cls(source=tuple(pairs.source), target=tuple(pairs.target))
 
     def __bool__(self) -> bool:

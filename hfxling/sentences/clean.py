@@ -196,7 +196,7 @@ def clean(
         >>> print(cleaned.table())
 
     Args:
-        source: source texts, or a source of both sides, such as pairs.tsv.
+        source: source texts, or a source of both sides, such as pairs.tsv, or a data set with a column a language.
         target: their translations, line by line; left out where the source has both sides.
         languages: codes of both sides; by default the model's first two.
         output: .tsv or .parquet file of the pairs that are kept.

@@ -4,6 +4,7 @@ import gzip
 import json
 
 import pytest
+from datasets import Dataset
 
 from hfxling.data.pairs import IN_MEMORY, joined_source, read_heaps, read_pairs
 
@@ -22,6 +23,25 @@ def folder(tmp_path, monkeypatch):
     lines = [json.dumps({"zh": zh, "vi": vi}) for zh, vi in zip(ZH, VI)]
     (tmp_path / "pairs.jsonl").write_text("\n".join(lines), encoding="utf-8")
     return tmp_path
+
+
+@pytest.mark.parametrize("names", [("zh", "vi"), ("cmn", "vie"), ("source", "target"), ("zho_Hans", "vi")])
+def test_a_data_set_has_a_column_for_each_side(names):
+    columns = Dataset.from_dict({"id": [1, 2, 3, 4], names[1]: VI, names[0]: ZH})
+    pairs = read_pairs(columns, None, PAIR)
+    assert (pairs.source, pairs.target) == (ZH, VI)
+    assert [heap.texts for heap in read_heaps(columns, None, PAIR)] == [ZH, VI]
+
+
+def test_a_data_set_without_such_columns_is_refused():
+    columns = Dataset.from_dict({"id": [1, 2, 3, 4], "th": VI, "zh": ZH})
+    for read in (read_pairs, read_heaps):
+        with pytest.raises(ValueError, match=r"the columns id, th, zh: none are named zh and vi, or .* ds\['vi'\]"):
+            read(columns, None, PAIR)
+    with pytest.raises(ValueError, match="a data set is no list of texts: give two of its columns"):
+        read_pairs(columns, columns, PAIR)
+    with pytest.raises(ValueError, match="a data set is no list of texts"):
+        read_pairs(ZH, columns, PAIR)
 
 
 @pytest.mark.parametrize(

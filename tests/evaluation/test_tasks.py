@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import sentence_pairs
+from datasets import Dataset
 from scipy.stats import pearsonr
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_routed, save_static, save_tiny
@@ -127,6 +128,13 @@ def test_mining_hard_puts_copies_with_other_numbers_in_the_pool(run, encode, tmp
     easy = hits_at(gold_ranks(encode(source), encode(target))[0], 1)
     assert [row.value for row in rows] == [hard.mean(), hard[[0, 2]].mean(), easy[[0, 2]].mean()]
     assert [row.n for row in rows] == [4, 2, 2]
+
+
+def test_a_data_set_has_a_column_for_each_side(run):
+    zh, en = zip(*sentence_pairs(5))
+    wanted = run("retrieval", source=zh, target=en, output=None, **ZH_EN).rows
+    columns = Dataset.from_dict({"en": en, "zh": zh})
+    assert run("retrieval", source=columns, output=None, **ZH_EN).rows == wanted
 
 
 def test_texts_of_which_static_embeddings_know_no_word_are_missed(run, tmp_path, caplog):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
 from tiny_models import save_routed
 
 import hfxling
@@ -79,6 +80,13 @@ def planted() -> list[tuple[tuple[str, str], str]]:
     bad += [((pair[0].upper(), pair[1]), "duplicate") for pair in SOUND[30:35]]
     bad += [(("", pair[1]), "empty") for pair in SOUND[35:38]]
     return bad + [((pair[0], "... !"), "empty") for pair in SOUND[38:40]]
+
+
+def test_a_data_set_with_a_column_for_each_language(tmp_path):
+    by_file = hfxling.clean(write(tmp_path / "pairs.tsv", SOUND), languages=("en", "id"))
+    sources, targets = zip(*SOUND)
+    cleaned = hfxling.clean(Dataset.from_dict({"id": targets, "en": sources}), languages=("en", "id"))
+    assert cleaned.table() == by_file.table()
 
 
 def test_a_result_is_saved_where_the_output_would_be(tmp_path):
