@@ -52,7 +52,7 @@ class Impostors(NamedTuple):
 
     def at(self, rows) -> Impostors:
         """Only those of these pairs."""
-        return Impostors(self.scores[rows], self.raised[rows], self.size)
+        return Impostors(self.scores[rows], self.raised[rows], self.is_close[rows], self.size)
 
 
 def mutual_pairs(

@@ -450,10 +450,7 @@ class HiddenPairs:
         if given is None:
             return estimate, others
         is_other = (mined.source < sizes[0]) & (mined.target < sizes[1])
-        of_others = tuple(
-            Impostors(side.scores[is_other], side.raised[is_other], side.is_close[is_other], size)
-            for side, size in zip(given, sizes)
-        )
+        of_others = tuple(side.at(is_other)._replace(size=size) for side, size in zip(given, sizes))
         _, by_impostors = of_precision(others, of_others, self.precision)
         if by_impostors is None or by_impostors.threshold <= estimate.threshold:
             return estimate, others
