@@ -66,6 +66,9 @@ class Run:
         return results
 
 
+COSTS = ("train_seconds", "train_cpu_s")  # what training took, which no two runs have alike
+
+
 @contextmanager
 def training_cost() -> Iterator[dict[str, float]]:
     """Yield a dictionary that holds train_seconds (wall) and train_cpu_s of this process when the block has ended."""

@@ -38,7 +38,7 @@ from hfxling.methods.lexical.data import Prepared as PreparedLinks
 from hfxling.methods.lexical.data import link_views, word_encoder
 from hfxling.methods.lexical.evaluate import rank as rank_links
 from hfxling.methods.lexical.train import fit as fit_links
-from hfxling.methods.publishing import Run, training_cost
+from hfxling.methods.publishing import Run
 from hfxling.methods.siamese.arguments import OWN
 from hfxling.methods.siamese.choice import INFONCE, TIED, fit_form
 from hfxling.methods.siamese.data import Prepared as PreparedVectors
@@ -389,8 +389,7 @@ class Finetuning:
         if self.final is None:
             self.final = self._train(self.text.corpus, self.model.epochs)
         final = self.final
-        reached = {"epochs": final.epochs, "pairs": len(self.text), "train_seconds": round(final.seconds, 1)}
-        return Run([], reached, final.write)
+        return Run([], {"epochs": final.epochs, "pairs": len(self.text)}, final.write)
 
     def _train(self, corpus: Corpus, epochs: int, held_out=None, **limits) -> Finetuned:
         pairs = len(corpus.pairs[0].train)
@@ -642,8 +641,7 @@ def _run_on_own_vectors(
     prompt = encoder.prompt_of(None)
     vectors = PairVectors(text.languages, tuple(sides), tuple(sides), prompt=prompt)
     settings = narrowed(siamese.HeadSettings, recipe)
-    with training_cost() as cost:
-        head, reached = siamese.fit(vectors, text.texts(1), settings, training_args)
+    head, reached = siamese.fit(vectors, text.texts(1), settings, training_args)
 
     def write(folder: Path) -> None:
         model = append_head(encoder.model, head, text.languages, prompt)
@@ -657,7 +655,7 @@ def _run_on_own_vectors(
     facts = {"fit": recipe.fit, "pairs": len(text)}
     if runs_code(encoder.model):
         facts["runs_code"] = True
-    return Run([], facts | reached | cost, write)
+    return Run([], facts | reached, write)
 
 
 def _heads_on_layers(

@@ -220,10 +220,11 @@ class Selection(Result):
     def _publish(self, learner: Head | Finetuning | Links, run: Run, candidate: Candidate, folder: Path) -> Path:
         """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
         from hfxling.methods.heads import replace_arguments
-        from hfxling.methods.publishing import publish_run
+        from hfxling.methods.publishing import COSTS, publish_run
 
         competed = {each.name: round(each.precision, 2) for each in self.candidates}
-        run = replace(run, results=self.results(candidate), extra=run.extra | {"competed": competed})
+        reached = {name: value for name, value in run.reached.items() if name not in COSTS}  # the same bytes every time
+        run = replace(run, results=self.results(candidate), reached=reached, extra=run.extra | {"competed": competed})
         fitted = self._fitted
         repository = fitted.training_args.hub_model_id
         if repository and learner.method == "lexical" and candidate.name not in ("static", "sparse"):

@@ -37,6 +37,7 @@ from hfxling.hub.doors import door_faults
 from hfxling.hub.release import Release, renamed
 from hfxling.methods.dap.finetune import EPOCHS, Finetuned, TooLong
 from hfxling.methods.lexical import Arguments as LinkArguments
+from hfxling.methods.publishing import COSTS
 from hfxling.selection.candidates import Candidate, Clock
 from hfxling.selection.select import eligible, most_precise, simplest_of
 from hfxling.sentences.neighbours import unit
@@ -98,6 +99,17 @@ def test_the_written_model_has_the_prompt_that_the_vectors_had(e5_like, tmp_path
 def test_languages_that_are_exchanged_are_warned_of(caplog):
     hfxling.select(*SIDES, languages=LANGUAGES[::-1], only=["sparse"], output=None)
     assert f"are not in {LANGUAGES[1]!r}; check the languages" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["sparse", "head"])
+def test_what_training_took_is_not_written(kind, tiny_bert, tmp_path):
+    """No two runs take the same time, and what they write is the same."""
+    model = str(tiny_bert) if kind == "head" else None
+    options = {"only": [kind], "progress": False, "cache_dir": tmp_path / "cache", "output": tmp_path / "out"}
+    hfxling.select(*SIDES, languages=LANGUAGES, model=model, **options)
+    reached = json.loads((tmp_path / "out" / "model" / "results.json").read_text())["reached"]
+    assert reached
+    assert not {*COSTS} & {*reached}
 
 
 def test_an_encoder_that_is_ahead_of_what_is_learnt_is_named(tiny_bert, tmp_path):
