@@ -127,11 +127,15 @@ def _end_on_sigterm() -> None:
 
 def _end_again(before: Callable, unraisable: sys.UnraisableHookArgs) -> None:
     """Send a signal again that came within a callback that lets no exception out, such as a weak reference's."""
-    signals = {SystemExit: signal.SIGTERM, KeyboardInterrupt: signal.SIGINT}
-    if unraisable.exc_type not in signals:
+    number = None
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        number = signal.SIGINT
+    elif isinstance(unraisable.exc_value, SystemExit) and unraisable.exc_value.code == 143:
+        number = signal.SIGTERM
+    if number is None or sys.is_finalizing():  # at its end the interpreter starts no threads
         before(unraisable)
         return
-    again = threading.Timer(0.1, os.kill, (os.getpid(), signals[unraisable.exc_type]))
+    again = threading.Timer(0.1, os.kill, (os.getpid(), number))
     again.daemon = True
     again.start()
 

@@ -152,6 +152,9 @@ def _columns_of(dataset: Any, languages: Pair) -> tuple[list[str], list[str]]:
             f"a data set with the columns {', '.join(names)}: none are named {' and '.join(languages)}, or source and "
             "target; give two columns, such as ds['zh'], ds['vi']."
         ) from None
+    for name in (source, target):
+        if getattr(dataset.features[name], "dtype", None) not in ("string", "large_string"):
+            raise ValueError(f"column {name} of the data set has no text in it: {dataset.features[name]}.")
     return dataset[source][:], dataset[target][:]
 
 

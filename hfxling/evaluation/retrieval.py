@@ -84,6 +84,7 @@ def gold_ranks(
 
     Returns:
         Source-to-target ranks among M targets and target-to-source ranks among N sources, both (N,) int64 and 1-based.
+        A text without a vector, or whose translation has none, has the rank behind the last one.
 
     Raises:
         ValueError: shapes that do not fit, vectors with NaN or infinite numbers, an unknown method, `csls_k` beyond the
@@ -110,8 +111,8 @@ def gold_ranks(
             backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
     if is_blank is not None:
         is_missed = is_blank[0] | is_blank[1][:n]
-        forward[is_missed] = target.shape[0]
-        backward[is_missed] = n
+        forward[is_missed] = target.shape[0] + 1  # behind all others, so that no k finds it
+        backward[is_missed] = n + 1
     return forward, backward
 
 

@@ -87,10 +87,11 @@ class TaskText:
         return ", ".join(f"lines {source.lines}" for source in parsed if source.lines)
 
     def has_splits(self, languages: Languages) -> bool:
-        """Whether it is of the Hub or the sample; files and texts in memory have no splits."""
+        """Whether it is of the Hub or the sample; files, folders and texts in memory have no splits."""
         if self.source:
             return False
-        return not self.data or any(not Source.parse(text).files(languages) for text in self.data)
+        sources = [Source.parse(text) for text in self.data if not Path(text).is_dir()]
+        return not self.data or any(not source.files(languages) for source in sources)
 
     def pairs(self, languages: Languages, split: str) -> Dataset:
         """Line-aligned sentences, in columns source, target, source_lang and target_lang."""

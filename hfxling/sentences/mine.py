@@ -536,10 +536,13 @@ def _neighbours(
 
     neighbours = in_tiles(folder, *haystack.vectors(), haystack.kept(k), haystack.search_options)
     forward, backward = haystack.rescored(neighbours, k, partial(in_tiles, folder / "model"))
-    for found, is_blank, side in zip((forward, backward), haystack.without_vector(), texts):
-        warn_of_blanks(is_blank, side)
-        if is_blank.any():  # their scores are chance, and a mean of them below zero would be no scale for a ratio
-            found.scores[is_blank] = np.maximum(found.scores[is_blank], _CHANCE)
+    blank_sources, blank_targets = haystack.without_vector()
+    warn_of_blanks(blank_sources, texts[0])
+    warn_of_blanks(blank_targets, texts[1])
+    for found, own, other in ((forward, blank_sources, blank_targets), (backward, blank_targets, blank_sources)):
+        # Their scores are chance, and a mean of them below zero would be no scale for a ratio.
+        is_chance = own[:, None] | other[found.rows]
+        found.scores[is_chance] = np.maximum(found.scores[is_chance], _CHANCE)
     warn_of_hubs(best_partners(forward, backward, margin), texts)
     return forward, backward
 

@@ -164,7 +164,11 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
     """The sentences that are looked up: those given, or those of a file."""
     if isinstance(sentences, str):
         sentences = [sentences]
-    if queries is None and isinstance(sentences, Path):
+    if not isinstance(queries, str | Path | None):
+        raise ValueError(f"queries={queries!r}: give a file; sentences in memory are the first argument.")
+    if isinstance(sentences, Path):
+        if queries is not None:
+            raise ValueError(f"sentences={str(sentences)!r} and queries={str(queries)!r}: give one of them.")
         queries, sentences = sentences, ()
     sentences = as_list(sentences)
     if queries is not None:
@@ -173,6 +177,17 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
         sentences = read_texts(str(queries)).texts
     if not sentences:
         raise ValueError("no sentence; give at least one, or a file of them as queries.")
+    _check_sentences(sentences)
+    if queries is None and len(sentences) == 1 and os.path.isfile(sentences[0]):
+        logger.warning(
+            "%r names a file, but is looked up as a sentence; to look up the lines of the file give it as queries",
+            sentences[0],
+        )
+    return sentences
+
+
+def _check_sentences(sentences: Sequence) -> None:
+    """Refuse what is no text, and sentences without any."""
     for number, sentence in enumerate(sentences, 1):
         if not isinstance(sentence, str):
             raise ValueError(f"sentence {number} is {sentence!r}; give text.")
@@ -180,12 +195,6 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
             raise ValueError(f"sentence {number} is empty; give text.")
-    if queries is None and len(sentences) == 1 and os.path.isfile(sentences[0]):
-        logger.warning(
-            "%r names a file, but is looked up as a sentence; to look up the lines of the file give it as queries",
-            sentences[0],
-        )
-    return sentences
 
 
 def read_candidates(candidates: Text | None, language: str | None) -> tuple[list[str], list[int]]:

@@ -141,14 +141,19 @@ def default_units(text: Pairs, *, has_segments: bool) -> str:
 
 def _is_unsplit(lines: Sequence[str]) -> bool:
     """Whether what spaces set apart is phrases, in a script without spaces between words."""
-    count = length = 0
+    letters = unspaced_letters = unspaced_words = length = 0
     for line in lines[:_LOOK_AT]:
         for word in line.split():
-            script = script_of(word[0])
+            letters += len(word)
+            scripts = [script_of(letter) for letter in word]
+            script = next(filter(None, scripts), None)  # of the first letter
             if script in UNSPACED:
-                count += 1
+                unspaced_words += 1
+                unspaced_letters += len(word)
                 length += len(word) * _LETTERS.get(script, 1)
-    return count > 0 and length / count > _LONGEST_WORD
+    if 2 * unspaced_letters <= letters:  # names in a text of another script
+        return False
+    return length / unspaced_words > _LONGEST_WORD
 
 
 def _aligner_of(

@@ -38,6 +38,8 @@ def test_a_data_set_without_such_columns_is_refused():
     for read in (read_pairs, read_heaps):
         with pytest.raises(ValueError, match=r"the columns id, th, zh: none are named zh and vi, or .* ds\['vi'\]"):
             read(columns, None, PAIR)
+    with pytest.raises(ValueError, match="column zh of the data set has no text in it"):
+        read_pairs(Dataset.from_dict({"zh": [1, 2], "vi": VI[:2]}), None, PAIR)
     with pytest.raises(ValueError, match="a data set is no list of texts: give two of its columns"):
         read_pairs(columns, columns, PAIR)
     with pytest.raises(ValueError, match="a data set is no list of texts"):

@@ -88,6 +88,10 @@ def test_queries_of_a_file(folder, tmp_path, capsys, caplog, monkeypatch):
     assert capsys.readouterr().out == wanted.table() + "\n"
     with pytest.raises(ValueError, match=r"sentences and queries='te\.zh': give one of them"):
         hfxling.nearest("今天下雨", queries="te.zh", **options)
+    with pytest.raises(ValueError, match=r"sentences='te\.zh' and queries='te\.zh': give one of them"):
+        hfxling.nearest(Path("te.zh"), queries="te.zh", **options)
+    with pytest.raises(ValueError, match="give a file; sentences in memory are the first argument"):
+        hfxling.nearest(queries=["今天下雨"], **options)
     with pytest.raises(FileNotFoundError, match="none is not a file"):
         hfxling.nearest(Path("none"), **options)
 

@@ -92,6 +92,13 @@ def test_text_without_spaces_is_cut_into_segments(sample):
     assert [span.text for span in pair.target] == split[1][0].split()
 
 
+def test_names_in_another_script_change_no_units(sample):
+    french = ["Il a étudié à 北京大学 .", "Le chat dort ."]
+    assert default_units(read_pairs(french, french), has_segments=True) == "words"
+    quoted = [f"“{line}”" for line in sample[0]]
+    assert default_units(read_pairs(sample[1], quoted), has_segments=True) == "segments"
+
+
 def test_an_encoder_alone_takes_characters_of_text_without_spaces(sample):
     text = read_pairs(*sample, ("zh", "vi"))
     assert default_units(text, has_segments=False) == "characters"
