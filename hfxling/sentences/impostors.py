@@ -33,13 +33,14 @@ UNLIKELY = 20  # pairs from which on they are counted
 # what impostors say, beside chance.
 SHARE = 0.85
 DEVIATION = 0.4
+# Chosen on lists of Lao (benchmarks/precision_list.py).
 # Of the shorter text's sentences, that must have a partner for close pairs to be counted. Lao beside Chinese (NTREX's
 # training lines, other text beside) has .97 and more; two texts with other sentences in both have .8 or less.
 COVERED = 0.9
 CLOSE_OF_WRONG = 0.4  # of wrong pairs, that are close; Lao beside Chinese has .4 to .6
 # Of all pairs, that may be close: .16 and less of texts with most translations in the other one, .37 and more of
 # texts without any, whose best pairs are not close either.
-CLOSE = 0.2
+MOST_CLOSE = 0.2
 
 
 class Impostors(NamedTuple):
@@ -178,7 +179,7 @@ class _Estimated:
         """Take what close pairs say where it is less, if nearly all of the shorter text has a partner."""
         shorter = min(given, key=lambda side: side.size)
         total = len(shorter.is_close)
-        if total < COVERED * shorter.size or shorter.is_close.sum() > CLOSE * total:
+        if total < COVERED * shorter.size or shorter.is_close.sum() > MOST_CLOSE * total:
             return
         close = np.cumsum(shorter.is_close)
         wrong = (close + 1) / CLOSE_OF_WRONG  # one more, so that few do not promise too much

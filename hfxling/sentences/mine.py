@@ -84,7 +84,7 @@ class MinedPairs(Result):
             f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
         )
         if self.by_impostors:  # which say nothing of translations that are not even each other's best
-            return f"{told}, from what sentences find once their partners are taken away; the recall is not known"
+            return f"{told}, from what the texts themselves say; the recall is not known"
         return (
             f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
             f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
@@ -393,7 +393,7 @@ def _with_known(
         return hidden_pairs.added_to(sides), hidden_pairs
     logger.warning(
         "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
-        "precision: it is estimated from what sentences find once their partners are taken away"
+        "precision: it is estimated from what the texts themselves say"
     )
     return [without(side, own) for side, own in zip(sides, texts)], None
 
