@@ -63,9 +63,8 @@ def test_every_system_is_measured_and_a_stopped_run_goes_on(tiny_bert, tmp_path,
     words += ["--cache_dir", str(tmp_path / "cache"), "--finetuned_dir", str(tmp_path / "finetuned")]
     words += ["--results_dir", str(tmp_path)]
     figures = benchmark.main(words)
-    assert {*figures} == {
-        f"{label}_f1_zh_vi{part}" for label in ("fused", "fused_fine_tuned") for part in ("", "_apart")
-    }
+    labels = ("fused", "fused_fine_tuned", "grown", "grown_fine_tuned")
+    assert {*figures} == {f"{label}_f1_zh_vi{part}" for label in labels for part in ("", "_apart")}
     file = tmp_path / "mining_f1_me5.json"
     content = json.loads(file.read_text(encoding="utf-8"))
     rows = content["results"]
