@@ -70,7 +70,8 @@ def test_sigterm_takes_back_what_was_begun(tmp_path):
 def test_a_signal_within_a_callback_is_not_lost(sent, status):
     """What a weak reference calls lets no exception out."""
     code = (
-        "import os, time, weakref\nfrom hfxling.console import run\n"
+        "import os, signal, time, weakref\nfrom hfxling.console import run\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "class Thing:\n    pass\n"
         f"def killed(_):\n    os.kill(os.getpid(), {int(sent)})\n    time.sleep(0.01)\n"
         "def main():\n    thing = Thing()\n    reference = weakref.ref(thing, killed)\n    del thing\n"
