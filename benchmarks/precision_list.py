@@ -1,13 +1,14 @@
 """Does a promised precision hold for a short list beside a long text, without a known pair?
 
-python benchmarks/precision_list.py --data ../shared/data --encoder me5-small [--draws 10]
+python benchmarks/precision_list.py --data ../shared/data --encoder me5-small [--draws 20]
 
 A list of NTREX's training lines, drawn anew for each of --draws seeds, is looked for in a long text: --distractors
 sentences of other kinds (distractors.py) and the translations of some of the list (--shares). Pairs are those of the
 encoder alone, as the first round of `hfxling bootstrap` and `hfxling mine --precision` have them. `reached` is the
 share of draws in which some threshold promises the precision, and figures are means over these: `realised`, `recall`
 (of the translations that are there), `covered` (intervals that hold the realised precision), `miss` and `bias`
-(realised less promised). Rules were chosen on lists of Lao, those of Vietnamese and of Chinese test them.
+(realised less promised). Rules were chosen on lists of Lao; those of Vietnamese and of Chinese were looked at once
+before the last factor was settled, and how many pairs may be close was chosen on some of them, too.
 """
 
 import os

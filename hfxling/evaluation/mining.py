@@ -13,12 +13,12 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
-from hfxling.sentences.neighbours import blank_rows, nearest
+from hfxling.sentences.neighbours import nearest
 
 from .averages import mean_result
 from .items import Items
 from .results import EvalResult
-from .retrieval import unlike_blanks
+from .retrieval import blanks_marked
 from .significance import PairedTest, error_interval, jackknife_error, ratio_interval
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
@@ -105,7 +105,7 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
-    source, target, is_blank = _marked(source, target, method)
+    source, target, is_blank = blanks_marked(source, target, method)
     # Matrices in a list are compared by inner product, whatever their kind.
     sides = (source, target) if method == "cosine" else ([source], [target])
     (columns, forward), backward = both_ways(*sides, min(k, source.shape[0], target.shape[0]))
@@ -116,16 +116,6 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
     rows = np.flatnonzero(margins.max(1) > -np.inf)
     best = best[rows]
     return rows, columns[rows, best], margins[rows, best]
-
-
-def _marked(source, target, method: str) -> tuple:
-    """Both sides' vectors, by cosine such that those of zeros are unlike all others, and (N,) and (M,) which are."""
-    if method == "dot":
-        return source, target, [np.zeros(source.shape[0], bool), np.zeros(target.shape[0], bool)]
-    is_blank = [blank_rows(source), blank_rows(target)]
-    if is_blank[0].any() or is_blank[1].any():
-        source, target = unlike_blanks(source, target)
-    return source, target, is_blank
 
 
 def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:
@@ -172,7 +162,7 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
 
     Their mean is what mteb calls F1 of its BUCC: there are no sentences without a translation, and no threshold.
     """
-    source, target, is_blank = _marked(source, target, method)
+    source, target, is_blank = blanks_marked(source, target, method)
     taken = nearest(source, target, 1, method)[0][:, 0]
     takes = ~is_blank[0] & ~is_blank[1][taken]  # without a vector nothing is taken
     right = takes & (taken == np.arange(len(taken)))

@@ -71,7 +71,7 @@ def gold_ranks(
     The similarity matrix is computed once, block by block, and never held as a whole. A rank is the number of
     candidates at least as similar as the translation, itself included, so ties count against the model. Close calls are
     decided in float64, so that ranks do not hang on the block size or the machine's matrix product. A row of zeros, of
-    a text without a vector, is like nothing: the last rank is its own and its translation's. Inner products are taken
+    a text without a vector, is like nothing, and neither is its translation found. Inner products are taken
     as they are.
 
     Args:
@@ -90,11 +90,7 @@ def gold_ranks(
         ValueError: shapes that do not fit, vectors with NaN or infinite numbers, an unknown method, `csls_k` beyond the
             data.
     """
-    is_blank = None
-    if method != "dot":
-        is_blank = [blank_rows(source), blank_rows(target)]
-        if any(side.any() for side in is_blank):
-            source, target = unlike_blanks(np.asarray(source), np.asarray(target))
+    source, target, is_blank = blanks_marked(source, target, method)
     source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
     n = source.shape[0]
     if target.shape[0] < n:
@@ -109,11 +105,20 @@ def gold_ranks(
             columns = slice(columns.start, min(columns.stop, n))
             block = block[:, : columns.stop - columns.start]
             backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
-    if is_blank is not None:
-        is_missed = is_blank[0] | is_blank[1][:n]
-        forward[is_missed] = target.shape[0] + 1  # behind all others, so that no k finds it
-        backward[is_missed] = n + 1
+    is_missed = is_blank[0] | is_blank[1][:n]
+    forward[is_missed] = target.shape[0] + 1  # behind all others, so that no k finds it
+    backward[is_missed] = n + 1
     return forward, backward
+
+
+def blanks_marked(source, target, method: str) -> tuple:
+    """Both sides' vectors, by cosine such that those of zeros are unlike all others, and (N,) and (M,) which are."""
+    if method == "dot":
+        return source, target, [np.zeros(source.shape[0], bool), np.zeros(target.shape[0], bool)]
+    is_blank = [blank_rows(source), blank_rows(target)]
+    if is_blank[0].any() or is_blank[1].any():
+        source, target = unlike_blanks(np.asarray(source), np.asarray(target))
+    return source, target, is_blank
 
 
 def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:

@@ -33,14 +33,10 @@ UNLIKELY = 20  # pairs from which on they are counted
 # what impostors say, beside chance.
 SHARE = 0.85
 DEVIATION = 0.4
-# Chosen on lists of Lao (benchmarks/precision_list.py).
-# Of the shorter text's sentences, that must have a partner for close pairs to be counted. Lao beside Chinese (NTREX's
-# training lines, other text beside) has .97 and more; two texts with other sentences in both have .8 or less.
-COVERED = 0.9
-CLOSE_OF_WRONG = 0.4  # of wrong pairs, that are close; Lao beside Chinese has .4 to .6
-# Of all pairs, that may be close: .16 and less of texts with most translations in the other one, .37 and more of
-# texts without any, whose best pairs are not close either.
-MOST_CLOSE = 0.2
+# Chosen on lists of Lao; how many pairs may be close, on lists of Vietnamese and Chinese without a translation, too.
+COVERED = 0.9  # of the shorter text's sentences, that must have a partner: else it is one of two unlike texts
+CLOSE_OF_WRONG = 0.4  # of wrong pairs, that are close: less than half, so as not to promise too much
+MOST_CLOSE = 0.2  # of all pairs, that may be close: of unrelated texts more are, though their best pairs are not
 
 
 class Impostors(NamedTuple):
