@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from hfxling.sentences.neighbours import paired_units, unit
+from hfxling.sentences.neighbours import check_pairing, unit
 
 from .averages import mean_result
 from .results import EvalResult
@@ -19,7 +19,8 @@ def alignment(source, target) -> np.ndarray:
     Raises:
         ValueError: unequal shapes; rows that are zero, NaN or infinite.
     """
-    source, target = paired_units(source, target)
+    source, target = unit(source), unit(target)
+    check_pairing(source, target)
     return np.square(source - target).sum(1, dtype=np.float64)
 
 

@@ -13,20 +13,23 @@ import numpy as np
 
 from hfxling.data.scored import ScoredPairs
 from hfxling.files import content_hash
-from hfxling.sentences.neighbours import paired_units
+from hfxling.sentences.neighbours import check_pairing
 
 from .items import Items
 from .results import EvalResult
+from .retrieval import postprocess
 from .significance import PairedTest, average_interval, error_interval, jackknife_error
 
 
 def cosines(source, target) -> np.ndarray:
-    """(N,) cosine of each row of (N, D) source vectors with its own target row.
+    """(N,) cosine of each row of (N, D) source vectors with its own target row; 0 where one of them is all zeros.
 
     Raises:
-        ValueError: unequal shapes; rows that are zero, NaN or infinite.
+        ValueError: unequal shapes; rows that are NaN or infinite.
     """
-    return np.einsum("ij,ij->i", *paired_units(source, target), dtype=np.float64)
+    source, target = postprocess(source), postprocess(target)
+    check_pairing(source, target)
+    return np.einsum("ij,ij->i", source, target, dtype=np.float64)
 
 
 def pearson(a, b) -> float:

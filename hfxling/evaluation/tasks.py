@@ -165,7 +165,18 @@ def encode_alike(
 ) -> tuple[Vectors, Vectors]:
     """Vectors of texts neither side of which is searched: all are queries, unless the encoder has parts by role."""
     role = "document" if has_parts(encoder) else "query"
-    return encoder.encode(source, languages[0], "query"), encoder.encode(target, languages[1], role)
+    return encode_warned(encoder, source, languages[0], "query"), encode_warned(encoder, target, languages[1], role)
+
+
+def encode_known(
+    encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of the pairs of which both texts have a vector."""
+    vectors = encode_alike(encoder, source, target, languages)
+    is_known = ~(blank_rows(vectors[0]) | blank_rows(vectors[1]))
+    if not is_known.any():
+        raise ValueError(f"{encoder.label} knows no word of one side of any pair; give other text or another model.")
+    return vectors[0][is_known], vectors[1][is_known]
 
 
 def has_parts(encoder: Encoder) -> bool:
@@ -346,7 +357,7 @@ class Geometry(PairTask):
     vector_files = 1
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        source, target = encode_alike(encoder, *sides_of(text), self.languages)
+        source, target = encode_known(encoder, *sides_of(text), self.languages)
         path = self.picture("geometry", encoder.label)
         if path is not None:
             scatter_tokens(path, {encoder.label: ([source[:_DRAWN]], [target[:_DRAWN]])}, self.languages)
@@ -358,9 +369,10 @@ class Probe(Geometry):
     """How well a linear classifier tells the language of held-out vectors."""
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        vectors = encode_alike(encoder, *sides_of(text), self.languages)
-        names = np.repeat(self.languages, len(text))
-        groups = np.tile(np.arange(len(text)), 2)  # a sentence and its translation are held out together
+        vectors = encode_known(encoder, *sides_of(text), self.languages)
+        count = len(vectors[0])
+        names = np.repeat(self.languages, count)
+        groups = np.tile(np.arange(count), 2)  # a sentence and its translation are held out together
         return [probe_result(np.concatenate(vectors), names, groups, direction="-".join(self.languages), **row)]
 
 

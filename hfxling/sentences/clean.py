@@ -19,7 +19,7 @@ from hfxling.data.filters import PairGate, check_top, top_count
 from hfxling.data.langid import split_words
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.texts import LONGEST, Texts, numbered_distinct, picked
-from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_hubs, warn_of_languages
+from hfxling.data.warn import COVERAGE_TEXTS, warn_of_blanks, warn_of_coverage, warn_of_hubs, warn_of_languages
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
@@ -61,7 +61,7 @@ _CHUNK = 2_048  # pairs whose links are held at once
 class PairScores(NamedTuple):
     """What is known of P pairs."""
 
-    score: np.ndarray  # (P,) margins
+    score: np.ndarray  # (P,) margins; NaN where a side has no vector
     links: np.ndarray | None  # (P,) scores of the lexical model; NaN where it knows nothing of a side
     elsewhere: np.ndarray  # (P,) whether a side is the mutual best match of another text, and clearly so
 
@@ -414,6 +414,12 @@ def score_pairs(
         if margin != "ratio":  # a score of links is a mean over words, as for `mine`
             lengths = haystack.lengths()
             score = score * length_weights(lengths[0][rows[0]], lengths[1][rows[1]])
+    is_blank = haystack.without_vector()
+    for mask, side in zip(is_blank, sides):
+        warn_of_blanks(mask, side.texts)
+    is_unknown = is_blank[0][rows[0]] | is_blank[1][rows[1]]
+    score[is_unknown] = np.nan  # it was chance
+    is_elsewhere[is_unknown] = False
     return PairScores(score, links, is_elsewhere)
 
 

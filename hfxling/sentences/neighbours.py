@@ -96,12 +96,10 @@ def _as_given(x) -> np.ndarray | csr_array:
     return x
 
 
-def paired_units(source, target) -> tuple[np.ndarray, np.ndarray]:
-    """`unit` of two (N, D) sets whose rows pair up."""
-    source, target = unit(source), unit(target)
+def check_pairing(source: np.ndarray, target: np.ndarray) -> None:
+    """Refuse two sets of vectors whose rows cannot be pairs."""
     if source.shape != target.shape:
         raise ValueError(f"Source vectors have shape {source.shape}, target vectors {target.shape}; rows must pair up.")
-    return source, target
 
 
 def parts_of(vectors: Vectors | Sequence[Vectors]) -> list[Vectors]:

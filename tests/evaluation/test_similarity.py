@@ -131,6 +131,8 @@ def test_cosines_are_of_the_row_with_its_own_target():
     np.testing.assert_allclose(cosines(source, target), [np.sqrt(0.5), -1], atol=1e-7)
     with pytest.raises(ValueError, match="rows must pair up"):
         cosines(source, target[:1])
+    source[0] = 0
+    np.testing.assert_allclose(cosines(source, target), [0, -1], atol=1e-7)
 
 
 BAD = {

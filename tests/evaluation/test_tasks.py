@@ -170,6 +170,27 @@ def test_texts_of_which_static_embeddings_know_no_word_are_missed(run, tmp_path,
     assert values["mining recall"] == pytest.approx(100 * 20 / 22)
 
 
+def test_pairs_of_which_static_embeddings_know_no_word_are_left_out_or_unlike(run, tmp_path, caplog):
+    known = save_static(tmp_path / "static")[:20]
+    source, target = [*known, "zzz", known[0]], [*known, known[1], "vvv"]
+    options = {"model": tmp_path / "static", "output": None}
+    for task in ("geometry", "probe"):
+        caplog.clear()
+        rows = run(task, source=source, target=target, **ZH_EN, **options).rows
+        clean_rows = run(task, source=known, target=known, **ZH_EN, **options).rows
+        assert [row.value for row in rows] == [row.value for row in clean_rows]
+        assert caplog.text.count("1 of 22 texts have no vector") == 2
+    with pytest.raises(ValueError, match="knows no word of one side of any pair"):
+        run("geometry", source=["zzz"] * 5, target=known[:5], **ZH_EN, **options)
+    lines = [f"{a}\t{b}\t{i % 5}\n" for i, (a, b) in enumerate(zip(source, reversed(target)))]
+    (tmp_path / "en-zh.tsv").write_text("sentence1\tsentence2\tscore\n" + "".join(lines), encoding="utf-8")
+    model = SentenceTransformer(str(tmp_path / "static"), device="cpu")
+    vectors = [model.encode(side, normalize_embeddings=True) for side in (source, target[::-1])]
+    rows = run("sts17", data=[str(tmp_path)], **options).rows
+    gold = [i % 5 for i in range(22)]
+    assert rows[0].value == pytest.approx(pearsonr(gold, (vectors[0] * vectors[1]).sum(1)).statistic)
+
+
 def test_documents_are_joined_lines(run):
     rows = run("documents", source="sample", split="dev", **ZH_EN).rows
     assert rows[0].metric == "P@1"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
-from tiny_models import save_routed
+from tiny_models import save_routed, save_static
 
 import hfxling
 from hfxling import fit_lexical, save_lexical
@@ -310,6 +310,21 @@ def test_candidates_of_static_vectors_give_nearly_the_same(lexical, tmp_path):
     values = [np.array([float(row[2]) for row in kept]) for kept in (exact, few)]
     assert np.corrcoef(*values)[0, 1] > 0.99
     assert (values[0] != values[1]).any()
+
+
+def test_pairs_of_which_static_embeddings_know_no_word_have_no_score(tmp_path, caplog):
+    known = save_static(tmp_path / "static")[:20]
+    source, target = [*known, "zzz", "今天今天雨"], [*known, "今今天", "www vvv"]
+    options = {"languages": ("en", "id"), "keep": clean.OF_TEXT, "k": 2}
+    options |= {"cache_dir": tmp_path / "cache", "model": tmp_path / "static"}
+    cleaned = hfxling.clean(source, target, mutual=True, **options)
+    assert np.isnan(cleaned.scores["score"]).tolist() == [False] * 20 + [True] * 2
+    assert caplog.text.count("1 of 22 texts have no vector") == 2
+    assert len(cleaned.kept) == 22
+    cleaned = hfxling.clean(source, target, threshold=0.0, **options)
+    assert cleaned.kept.tolist() == [*range(20)]
+    assert cleaned.reasons[20:] == [["low_score"]] * 2
+    assert hfxling.clean(source, target, top=20, **options).kept.tolist() == [*range(20)]
 
 
 def test_one_sentence_that_matches_many_is_warned_of(caplog):
