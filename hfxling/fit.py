@@ -24,7 +24,7 @@ from hfxling.data.corpus import Corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
-from hfxling.data.texts import check_texts, numbered_distinct
+from hfxling.data.texts import check_one_split, check_texts, numbered_distinct
 from hfxling.encoders.dense import SentenceEncoder, runs_code
 from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
@@ -326,6 +326,7 @@ def _save(
 
 def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None) -> dict[Pair, tuple]:
     """Lists of source and target texts by language pair."""
+    check_one_split(source)
     if isinstance(source, Mapping) and not (target is None and languages is None):
         raise ValueError("source names both sides of every language pair; leave target and languages out.")
     pairs = {}

@@ -17,7 +17,7 @@ from .codes import check_languages
 from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, find_keys, read_rows
 from .sources import Pair, Source, joined_files, load_pairs
-from .texts import Texts, as_list, file_and_range, is_dataset, read_texts
+from .texts import Texts, as_list, check_one_split, file_and_range, is_dataset, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -160,6 +160,8 @@ def _columns_of(dataset: Any, languages: Pair) -> tuple[list[str], list[str]]:
 
 def check_lists(*sides: Sequence[str] | None) -> None:
     """Refuse what cannot be the lists of source texts and of their translations."""
+    for side in sides:
+        check_one_split(side)
     if any(map(is_dataset, sides)):
         raise ValueError("a data set is no list of texts: give two of its columns, such as ds['zh'], ds['vi'].")
     if len(sides) != 2 or any(side is None or is_source(side) for side in sides):
@@ -196,6 +198,7 @@ def read_heaps(source: Text, target: Text | None = None, languages: Pair | None 
         ValueError: an empty text, no such column, what is no text.
         FileNotFoundError: neither a file nor a Hub id.
     """
+    check_one_split(source)
     if is_dataset(source) and target is None:
         source, target = _columns_of(source, languages or ("src", "tgt"))
     if target is not None:

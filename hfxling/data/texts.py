@@ -54,6 +54,17 @@ def is_dataset(text: Any) -> bool:
     return datasets is not None and isinstance(text, datasets.Dataset)
 
 
+def check_one_split(text: Any) -> None:
+    """Refuse what `datasets` gives where a split in memory is wanted."""
+    datasets = sys.modules.get("datasets")
+    if datasets is None:
+        return
+    if isinstance(text, datasets.DatasetDict | datasets.IterableDatasetDict):
+        raise ValueError(f"a data set with the splits {', '.join(text)}: give one of them, such as ds[{min(text)!r}].")
+    if isinstance(text, datasets.IterableDataset):
+        raise ValueError("a data set that is streamed is read but once: load it without streaming=True.")
+
+
 def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:
     """Every text once, in the order of the first times, and (N,) the place of each text among them."""
     places: dict[str, int] = {}

@@ -61,14 +61,18 @@ def load_encoder(
         return StoredVectors(_listed(source_vectors), _listed(target_vectors))
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")
+    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
     if isinstance(model, Encoder):
+        _check_unused("an Encoder is loaded already", layer=layer, pooling=pooling, **prompts)
         return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
     if model is None:
+        _check_unused("word links take the text as it is", layer=layer, pooling=pooling, **prompts)
         return _lexical(lexical, lexical_revision or revision)
-    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
     if layer is not None or pooling is not None:
         if lexical is not None or trust_remote_code:
             raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
+        if not isinstance(model, str | Path):
+            raise ValueError("layer and pooling read a plain encoder's folder or Hub id; a loaded model has its own.")
         return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, **prompts)
     options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if isinstance(model, str | Path) and is_sparse(model, revision):
@@ -79,6 +83,13 @@ def load_encoder(
     if lexical is None:
         return dense
     return FusedEncoder(dense, _lexical(lexical, lexical_revision), revision, lexical_revision)
+
+
+def _check_unused(why: str, **options: Any) -> None:
+    """Refuse options that nothing would heed."""
+    given = [name for name, value in options.items() if value not in (None, "")]
+    if given:
+        raise ValueError(f"{', '.join(given)}: {why}; leave {'them' if len(given) > 1 else 'it'} out.")
 
 
 def _lexical(lexical: Any, revision: str | None):

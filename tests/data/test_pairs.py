@@ -4,8 +4,9 @@ import gzip
 import json
 
 import pytest
-from datasets import Dataset
+from datasets import Dataset, DatasetDict
 
+from hfxling import fit_lexical
 from hfxling.data.pairs import IN_MEMORY, joined_source, read_heaps, read_pairs
 
 ZH, VI = ["一", "二", "三", "四"], ["mot", "hai", "ba", "bon"]
@@ -44,6 +45,11 @@ def test_a_data_set_without_such_columns_is_refused():
         read_pairs(columns, columns, PAIR)
     with pytest.raises(ValueError, match="a data set is no list of texts"):
         read_pairs(ZH, columns, PAIR)
+    for read in (read_pairs, read_heaps, fit_lexical):
+        with pytest.raises(ValueError, match=r"the splits train, dev: give one of them, such as ds\['dev'\]"):
+            read(DatasetDict(train=columns, dev=columns), None, PAIR)
+        with pytest.raises(ValueError, match="load it without streaming=True"):
+            read(columns.to_iterable_dataset(), None, PAIR)
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,17 @@ def test_a_query_prompt_goes_before_all_texts_where_both_sides_are_alike(run, mo
     assert [row.value for row in alike] == [row.value for row in same]
 
 
+def test_options_that_nothing_would_heed_are_refused(models):
+    with pytest.raises(ValueError, match=r"^prompt: word links take the text as it is; leave it out"):
+        load_encoder(lexical=models / "lexical", prompt="query: ")
+    encoder = SentenceEncoder(str(models / "plain"))
+    assert load_encoder(encoder, prompt="") is encoder
+    with pytest.raises(ValueError, match=r"^layer, query_prompt: an Encoder is loaded already; leave them out"):
+        load_encoder(encoder, layer=0, query_prompt="query: ")
+    with pytest.raises(ValueError, match="a loaded model has its own"):
+        load_encoder(encoder.model, layer=0)
+
+
 def test_only_what_is_given_as_an_object_is_in_memory(models):
     folder = models / "lexical"
     for door, library in ((SentenceEncoder, SentenceTransformer), (LexicalEncoder, LexicalModel.from_pretrained)):
