@@ -102,6 +102,8 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
         upload.check_tag(api, plan, what.tag)
     if what.dry_run:
         published.is_dry_run = True
+        if what.tag:
+            published.marks.append(f"tag {what.tag}")
         if what.collection:
             published.marks.append(f"collection {what.collection!r}: {', '.join(plan.repo_id for plan in marked)}")
         return published

@@ -86,10 +86,10 @@ def test_the_parts_for_one_language_have_repositories_and_a_collection(
     done = publisher.script(ROOT / "recipes" / "siamese.py", *words.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
-    dry = published(publisher, tmp_path, repo="org/sf", dry_run=True)
+    dry = published(publisher, tmp_path, repo="org/sf", dry_run=True, tag="v1")
     for repository in repositories:
         assert f"model {repository}, branch main, a new repository" in dry
-    assert "collection 'sf': org/sf, org/sf-zh, org/sf-vi" in dry
+    assert "tag v1\ncollection 'sf': org/sf, org/sf-zh, org/sf-vi" in dry
     assert not hub.collections
 
     said = published(publisher, tmp_path, repo="org/sf", tag="v1")
