@@ -324,7 +324,8 @@ def select(
         choose: write this one and not the winner.
         test: pairs that nothing learns from, as two files or one source, in Python also as two lists: what is written
             is tested on them, too, and so is the model as it came. Training pairs that they contain are left out.
-        minutes: for everything that competes; what would take longer is left out, and the table says how long it takes.
+        minutes: for everything that competes; fine-tuning for which the time is short takes fewer epochs, and what
+            would take longer is left out, with a warning that says how many it wants.
         output: folder that is written; with None, in Python, nothing is: `save` of the result does it.
         repo: name of the repository in the card, org/name.
         licence: of the pairs, for the card.
