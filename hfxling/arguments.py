@@ -321,23 +321,22 @@ def _help(field: dataclasses.Field, given: dict) -> str:
 
 
 def _reader(hint: Any, name: str) -> dict[str, Any]:
-    """How argparse reads a field of this type. Text stands for unions that know it: TrainingArguments convert it."""
+    """How argparse reads a field of this type."""
     if name == "resume_from_checkpoint":  # alone it means the last one
         return {"nargs": "?", "const": "true"}
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if get_origin(hint) in (Union, UnionType):
-        hint = str
-        if len(kinds) == 1:
-            (hint,) = kinds
-        elif {str, bool} <= {*kinds}:
-            hint = _truth_value
-    if get_origin(hint) is list:
-        return {"type": get_args(hint)[0], "nargs": "+"}
+        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+        if len(kinds) > 1:  # TrainingArguments convert the text
+            return {"type": _truth_value if {str, bool} <= {*kinds} else str}
+        (hint,) = kinds
     if hint is bool:
         # `_truth_value` gives back what is neither, which `choices` then refuses.
-        choices = {"choices": (True, False), "metavar": name.upper()}
-        return {"type": _truth_value, "nargs": "?", "const": True} | choices
-    return {"type": json.loads if dict in (hint, get_origin(hint)) else hint}
+        return {"type": _truth_value, "nargs": "?", "const": True, "choices": (True, False), "metavar": name.upper()}
+    if get_origin(hint) is list:
+        return {"type": get_args(hint)[0], "nargs": "+"}
+    if dict in (hint, get_origin(hint)):
+        return {"type": json.loads}
+    return {"type": hint}
 
 
 def _truth_value(text: str) -> str | bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import shlex
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
@@ -132,33 +133,34 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
     `--some-name` is `--some_name`, `--flag true` is `--flag=true`, and `--source_lang A --target_lang B` is
     `--languages A B`. --traceback and --verbose are for `hfxling.console.run`. Nothing is changed after `--`.
     """
-    flags = set()
-    for parameter, hint in get_type_hints(verb).items():
-        if hint is bool:
-            flags.add(f"--{parameter}")
+    flags = {f"--{name}" for name, hint in get_type_hints(verb).items() if hint is bool}
     end = words.index("--") if "--" in words else len(words)
+    queue = deque("/dev/stdin" if word == "-" else word for word in words[:end])  # cyclopts takes - for an option
     ready: list[str] = []
     config = None
     sides: dict[str, str] = {}
-    queue = ["/dev/stdin" if word == "-" else word for word in words[:end]]  # cyclopts takes - for an option
+
+    def value_of(option: str, mark: str, value: str) -> str:
+        if mark:
+            return value
+        if not queue:
+            raise ValueError(f"{option} needs a value.")
+        return queue.popleft()
+
     while queue:
-        word = queue.pop(0)
+        word = queue.popleft()
         option, mark, value = word.partition("=")
+        option = "--" + option.removeprefix("--").replace("-", "_") if option.startswith("--") else option
         if not option.startswith("--"):
             ready.append(word)
+        elif option in ("--traceback", "--verbose"):
             continue
-        option = "--" + option.removeprefix("--").replace("-", "_")
-        if option in ("--traceback", "--verbose"):
-            continue
-        is_truth = option in flags and bool(queue) and queue[0].lower() in ("true", "false")
-        if (is_truth or option in (*_SIDES, "--config")) and not mark:
-            if not queue:
-                raise ValueError(f"{option} needs a value.")
-            mark, value = "=", queue.pop(0)
-        if option == "--config":
-            config = value
+        elif option == "--config":
+            config = value_of(option, mark, value)
         elif option in _SIDES:
-            sides[option] = value
+            sides[option] = value_of(option, mark, value)
+        elif option in flags and not mark and queue and queue[0].lower() in ("true", "false"):
+            ready.append(f"{option}={queue.popleft()}")
         else:
             ready.append(option + mark + value)
     if sides:

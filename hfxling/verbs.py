@@ -120,19 +120,18 @@ def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
     """Refuse what is none of the values that `Literal[...]`, `Sequence[Literal[...]]` or either `| None` lists."""
     for name, value in values.items():
         hint = hints.get(name)
-        if get_args(hint)[1:] == (NoneType,):
+        if NoneType in get_args(hint):
             if value is None:
                 continue
             hint = get_args(hint)[0]
-        is_sequence = get_origin(hint) is Sequence
-        if is_sequence:
-            (hint,) = get_args(hint)
-        if get_origin(hint) is not Literal:
-            continue
-        if is_sequence:
+        if get_origin(hint) is Literal:
+            choices, chosen = get_args(hint), [value]
+        elif get_origin(hint) is Sequence and get_origin(get_args(hint)[0]) is Literal:
             check_list(name, value)
-        choices = get_args(hint)
-        for each in value if is_sequence else [value]:
+            choices, chosen = get_args(get_args(hint)[0]), value
+        else:
+            continue
+        for each in chosen:
             if each not in choices:
                 raise ValueError(f"{name}={each!r} is not one of {', '.join(choices)}.")
 

@@ -77,8 +77,8 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
     final, unfinished = folder / "features.npy", folder / "features.unfinished.npy"
     order = sorted(range(len(texts)), key=lambda i: -len(texts[i]))  # longest first: memory trouble shows at once
     chunks = {start: order[start : start + CHUNK] for start in range(0, len(order), CHUNK)}
+    looked_at = chunks  # all of them, or those that other processes held
     with bar(total=len(texts), unit="texts", label=description) as encoded:
-        missing: list[int] = []
         while True:
             with hold_lock(folder / "lock"):
                 if final.exists():
@@ -87,30 +87,29 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                     _blank(unfinished, shape)
                     (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
                 vectors = _opened(unfinished, shape, "r+")  # anew: somebody may have replaced it
-                all_looked_at = not missing  # or else only those that others held are
-                missing = [start for start in missing or chunks if np.isnan(vectors[chunks[start]]).any()]
+                missing = [start for start in looked_at if np.isnan(vectors[chunks[start]]).any()]
                 number_missing = sum(len(chunks[start]) for start in missing)
                 encoded.update(len(texts) - number_missing - encoded.n)
-                if all_looked_at and not missing:
+                if not missing and looked_at is chunks:
                     os.replace(unfinished, final)
                     for left in folder.glob("*.lock"):
                         left.unlink()
                     return
-            waiting = []
             if hasattr(encode, "expect"):  # it works ahead
                 encode.expect([[texts[i] for i in chunks[start]] for start in missing])
+            held_by_others = []
             for start in missing:
                 rows = chunks[start]
                 with hold_lock(folder / f"{start}.lock", wait=False) as mine:
                     if not mine:
-                        waiting.append(start)
+                        held_by_others.append(start)
                     elif unfinished.exists() and np.isnan(vectors[rows]).any():
                         vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
                         vectors.flush()
                         encoded.update(len(rows))
-            if waiting and waiting == missing:  # other processes hold these; should one die, its lock opens
+            if held_by_others and held_by_others == missing:  # should one of them die, its lock opens
                 time.sleep(0.2)
-            missing = waiting
+            looked_at = held_by_others or chunks
 
 
 def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 Loop = tuple[int, int]  # number of copies, characters after the first
@@ -21,26 +22,40 @@ def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loo
         tokens: words, or single characters.
         size: of a token, in characters.
     """
-    best = _stretched("".join(tokens))  # a loop gives way only to a longer one
     sizes = [size(token) for token in tokens]
+    best = _stretched("".join(tokens))
     for period in (1, 2):
-        run = 0
-        for i in range(period, len(tokens) + 1):
-            if i < len(tokens) and tokens[i] == tokens[i - period]:
-                run += 1
-                continue
-            if run >= period and not all(token.isdigit() for token in tokens[i - period : i]):
-                best = _longer(best, (run // period + 1, sum(sizes[i - run : i])))
-            run = 0
-    latest: dict[tuple[str, ...], tuple[int, ...]] = {}  # where three tokens stood, the last place first
-    links: list[tuple[int, int]] = []  # where three tokens stand that stood before, and how far back
+        for start, end in _runs(tokens, period):
+            unit = tokens[end - period : end]
+            if end - start >= period and not all(token.isdigit() for token in unit):
+                best = _longer(best, ((end - start) // period + 1, sum(sizes[start:end])))
+    return _longer(best, _longest(tokens, sizes, _recurrences(tokens)))
+
+
+def _runs(tokens: Sequence[str], period: int) -> Iterator[tuple[int, int]]:
+    """Where tokens are those of one period before: start and end of every such stretch."""
+    start = None
+    for i in range(period, len(tokens)):
+        if tokens[i] != tokens[i - period]:
+            if start is not None:
+                yield start, i
+            start = None
+        elif start is None:
+            start = i
+    if start is not None:
+        yield start, len(tokens)
+
+
+def _recurrences(tokens: Sequence[str]) -> list[tuple[int, int]]:
+    """Where three tokens stand that stood before, three or more back, and how far."""
+    latest: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    links = []
     for i, gram in enumerate(zip(tokens, tokens[1:], tokens[2:])):
-        earlier = latest.get(gram, ())
-        for place in earlier:
-            if i - place > 2:  # shorter periods are done above
+        for place in latest[gram]:
+            if i - place > 2:
                 links.append((i, i - place))
-        latest[gram] = (i, *earlier[: _PLACES - 1])
-    return _longer(best, _longest(tokens, sizes, links))
+        latest[gram] = [i, *latest[gram][: _PLACES - 1]]
+    return links
 
 
 def _longer(loop: Loop, other: Loop) -> Loop:

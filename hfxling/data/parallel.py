@@ -128,24 +128,34 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
     paths = tuple(os.path.expanduser(os.fspath(item)) for item in items)
     if len(paths) not in (1, 2):
         raise ValueError(f"data={data!r}: give one file or two line-aligned files, not {len(paths)}")
-    if isinstance(data, str):
-        known = {*TABLE_SUFFIXES, ".txt", *(f".{language}" for language in languages)}
-        is_local = suffix_of(data) in known or is_packed(data) or os.path.exists(paths[0])
-        if not is_local and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", data):
-            return ()
+    if isinstance(data, str) and _may_be_hub_id(data, languages) and not os.path.exists(paths[0]):
+        return ()
     for path in paths:
         _check_file(path)
-    tables = []
-    for path in paths:
-        if suffix_of(path) in TABLE_SUFFIXES and not (suffix_of(path) == ".parquet" and is_packed(path)):
-            tables.append(path)
-    if len(paths) == 1 and not tables and (suffix_of(paths[0]) in TABLE_SUFFIXES or not has_bars(paths[0])):
+    are_tables = [_is_table(path) for path in paths]
+    if len(paths) == 2 and (any(are_tables) or paths[0] == paths[1]):
+        raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
+    if len(paths) == 1 and not are_tables[0] and not _has_both_sides(paths[0]):
         allowed = f"{', '.join(TABLE_SUFFIXES)}, or text with ' {BARS} ' between the sides of a line"
         two = f"two line-aligned files (as one source: {paths[0]}+TRANSLATIONS)"
         raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes {two}")
-    if len(paths) == 2 and (tables or paths[0] == paths[1]):
-        raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
     return paths
+
+
+def _may_be_hub_id(name: str, languages: tuple[str, str]) -> bool:
+    """Whether a name is written like `dataset` or `owner/dataset` and not like a file of text."""
+    suffixes = {*TABLE_SUFFIXES, ".txt", *(f".{language}" for language in languages)}
+    is_file = suffix_of(name) in suffixes or is_packed(name)
+    return not is_file and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name) is not None
+
+
+def _is_table(path: str) -> bool:
+    is_packed_parquet = suffix_of(path) == ".parquet" and is_packed(path)  # which nothing reads
+    return suffix_of(path) in TABLE_SUFFIXES and not is_packed_parquet
+
+
+def _has_both_sides(path: str) -> bool:
+    return suffix_of(path) not in TABLE_SUFFIXES and has_bars(path)
 
 
 def _check_file(path: str) -> None:

@@ -218,14 +218,19 @@ def _named(value, names: Mapping[str, str]):
     if not isinstance(value, str):
         return value
     for local, public in names.items():
-        # Not inside a longer word or path; "./NAME" is how a record tells a folder from an id (`told_apart`). A name
-        # that might be a word of a sentence ("encoder") has to be all of the text, in quotes, or a path's.
-        end = "" if local.endswith("/") else r"(?![\w-])"
-        name = rf"(?:\./)?{re.escape(local)}{end}"
-        if local.isalpha() and value != local:
-            name = rf"(?:\./{re.escape(local)}{end}|(?<=[\"']){re.escape(local)}(?=[\"'])|{re.escape(local)}(?=/))"
-        value = re.sub(rf"(?<![\w./-]){name}", lambda _, public=public: public, value)
+        value = _whole_name(local, value).sub(lambda _, public=public: public, value)
     return value
+
+
+def _whole_name(name: str, text: str) -> re.Pattern:
+    """Where a name stands in a text, with the "./" by which a record tells a folder from an id (`told_apart`)."""
+    word = re.escape(name)
+    end = "" if name.endswith("/") else r"(?![\w-])"  # not inside a longer word
+    if name.isalpha() and name != text:  # it might be a word of a sentence, such as "encoder"
+        places = [rf"\./{word}{end}", rf"(?<=[\"']){word}(?=[\"'])", rf"{word}(?=/)"]
+    else:
+        places = [rf"(?:\./)?{word}{end}"]
+    return re.compile(rf"(?<![\w./-])(?:{'|'.join(places)})")  # nor inside a longer path
 
 
 def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi) -> str | None:

@@ -63,6 +63,18 @@ def vocabulary_cross_entropy(
     return _VocabularyCrossEntropy.apply(states, weight, bias, target, chunk, torch.is_grad_enabled())
 
 
+def _loss_and_gradient(logits: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
+    """Summed cross-entropy of (n, V) logits and its gradient by them, softmax less one at `gold`, in their memory."""
+    highest = logits.amax(1, keepdim=True)
+    gold_logits = logits.gather(1, gold)  # before the logits are written over
+    exponentials = logits.sub_(highest).exp_()
+    total = exponentials.sum(1, keepdim=True)
+    loss = (total.log() + highest - gold_logits).sum()
+    gradient = exponentials.div_(total)
+    gradient.scatter_add_(1, gold, torch.full_like(total, -1.0))
+    return loss, gradient
+
+
 class _VocabularyCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -71,35 +83,27 @@ class _VocabularyCrossEntropy(torch.autograd.Function):
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
-            x, w = states.to(dtype), weight.to(dtype)
+            x, w, b = states.to(dtype), weight.to(dtype), bias.to(dtype)
             precise = torch.promote_types(dtype, torch.float32)
+            loss = torch.zeros((), dtype=precise, device=x.device)
             grad_states = torch.empty_like(x) if with_gradient else None
             grad_bias = torch.zeros_like(bias) if with_gradient else None
             grad_weight = torch.zeros_like(weight) if with_gradient and ctx.needs_input_grad[1] else None
-            loss = torch.zeros((), dtype=precise, device=x.device)
             # Written over chunk by chunk: on a CPU new memory of this size costs more than the softmax in it.
             buffer = torch.empty(min(chunk, len(x)), len(w), dtype=dtype, device=x.device)
             for start in range(0, len(x), chunk):
-                part, gold = x[start : start + chunk], target[start : start + chunk, None]
-                logits = torch.addmm(bias.to(dtype), part, w.T, out=buffer[: len(part)]).to(precise)
-                highest = logits.amax(1, keepdim=True)
-                gold_logits = logits.gather(1, gold)  # before the logits are written over
-                exponentials = logits.sub_(highest).exp_()
-                total = exponentials.sum(1, keepdim=True)
-                loss += (total.log() + highest - gold_logits).sum()
-                if not with_gradient:
-                    continue
-                grad_logits = exponentials.div_(total)  # softmax less one at the gold word
-                grad_logits.scatter_add_(1, gold, torch.full_like(total, -1.0))
-                grad_bias += grad_logits.sum(0)
-                grad_logits = grad_logits.to(dtype)
-                torch.mm(grad_logits, w, out=grad_states[start : start + chunk])
-                if grad_weight is None:
-                    continue
-                if grad_weight.dtype == dtype:
-                    grad_weight.addmm_(grad_logits.T, part)
-                else:  # products in the autocast type, their sum in that of the weight
-                    grad_weight.add_(grad_logits.T @ part)
+                rows = slice(start, start + chunk)
+                logits = torch.addmm(b, x[rows], w.T, out=buffer[: len(x[rows])]).to(precise)
+                chunk_loss, grad_logits = _loss_and_gradient(logits, target[rows, None])
+                loss += chunk_loss
+                if with_gradient:
+                    grad_bias += grad_logits.sum(0)
+                    grad_logits = grad_logits.to(dtype)
+                    torch.mm(grad_logits, w, out=grad_states[rows])
+                if grad_weight is not None and grad_weight.dtype == dtype:
+                    grad_weight.addmm_(grad_logits.T, x[rows])
+                elif grad_weight is not None:  # products in the autocast type, their sum in that of the weight
+                    grad_weight += grad_logits.T @ x[rows]
         ctx.states_dtype = states.dtype
         if with_gradient:
             ctx.save_for_backward(grad_states, grad_bias, grad_weight)

@@ -34,6 +34,8 @@ ENCODED, SCORED = 128, 64  # sentences of which the vectors are asked for at onc
 Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
 Band = tuple[np.ndarray, np.ndarray]  # (N + 1,) first and last column of every row
 Encode = Callable[[Spans], Vectors]  # of a text's sentences, joined
+# Steps of a path: a sentence by itself; from 2 on beads of (1, 1), (1, 2), ... (2, 1), ... sentences.
+_TARGET, _SOURCE, _BEADS = 0, 1, 2
 
 
 class Bead(NamedTuple):
@@ -317,17 +319,11 @@ def best_bead_path(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarra
         low: (N + 1,) first column of every row, 0 in the first, never falling.
         high: (N + 1,) last column, never falling, at least the next row's first.
     """
-    # Of every row and column the best sum, and the last step of the path to it: 0 a target sentence by itself, 1 a
-    # source sentence by itself, from 2 on beads of (1, 1), (1, 2), ... (2, 1), ... sentences.
-    totals, steps = [np.zeros(high[0] + 1)], [np.zeros(high[0] + 1, np.int8)]
+    totals = [np.zeros(high[0] + 1)]  # of every row and column the best sum
+    steps: list[np.ndarray] = [np.full(high[0] + 1, _TARGET)]  # and what the path to it ends with
     for row, gain in enumerate(gains, 1):
         most_source, most_target, width = gain.shape
-        # Totals of 1, 2, ... rows before, in the columns of this row and `most_target` further ones to the left.
-        before = np.full((most_source, width + most_target), -np.inf)
-        for a in range(1, min(most_source, row) + 1):
-            shift = int(low[row - a] - low[row]) + most_target
-            part = totals[row - a][max(-shift, 0) : width + most_target - shift]
-            before[a - 1, max(shift, 0) : max(shift, 0) + len(part)] = part
+        before = _rows_before(totals, low, row, gain.shape)
         # Windows as wide as this row, from right to left: where beads of 1, 2, ... target sentences begin.
         starts = sliding_window_view(before, width, axis=1)[:, most_target - 1 :: -1]
         sums = (starts + gain).reshape(-1, width)
@@ -335,18 +331,38 @@ def best_bead_path(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarra
         by_bead, from_above = sums[bead, np.arange(width)], before[0, most_target:]
         total = np.maximum(by_bead, from_above)
         reached = np.maximum.accumulate(total)  # target sentences by themselves add nothing
-        step = np.where(by_bead > from_above, bead + 2, 1)
-        step[reached > total] = 0
+        step = np.where(by_bead > from_above, bead + _BEADS, _SOURCE)
+        step[reached > total] = _TARGET
         steps.append(step.astype(np.min_scalar_type(most_source * most_target + 1)))
         totals.append(reached)
-    i, j, beads = len(low) - 1, int(high[-1]), []
-    while i or j:
-        step = int(steps[i][j - low[i]])
-        if step > 1:
-            a, b = 1 + (step - 2) // most_target, 1 + (step - 2) % most_target
-            score = totals[i][j - low[i]] - totals[i - a][j - b - low[i - a]]
+    return _traced(totals, steps, low, most_target)
+
+
+def _rows_before(totals: list[np.ndarray], low: np.ndarray, row: int, shape: tuple[int, int, int]) -> np.ndarray:
+    """Totals of 1, 2, ... rows before, in the columns of this row and `most_target` further ones to the left."""
+    most_source, most_target, width = shape
+    before = np.full((most_source, width + most_target), -np.inf)
+    for back in range(1, min(most_source, row) + 1):
+        shift = int(low[row - back] - low[row]) + most_target
+        part = totals[row - back][max(-shift, 0) : width + most_target - shift]
+        before[back - 1, max(shift, 0) : max(shift, 0) + len(part)] = part
+    return before
+
+
+def _traced(totals: list[np.ndarray], steps: list[np.ndarray], low: np.ndarray, most_target: int) -> list[tuple]:
+    """The beads of the best path, from its end back to its beginning."""
+    row, column = len(totals) - 1, int(low[-1]) + len(totals[-1]) - 1
+    beads = []
+    while row or column:
+        step = int(steps[row][column - low[row]])
+        if step == _TARGET:
+            begin, score = (row, column - 1), 0.0
+        elif step == _SOURCE:
+            begin, score = (row - 1, column), 0.0
         else:
-            a, b, score = step, 1 - step, 0.0
-        beads.append(((i - a, j - b), (i, j), float(score)))
-        i, j = i - a, j - b
+            sources, targets = divmod(step - _BEADS, most_target)
+            begin = row - sources - 1, column - targets - 1
+            score = totals[row][column - low[row]] - totals[begin[0]][begin[1] - low[begin[0]]]
+        beads.append((begin, (row, column), float(score)))
+        row, column = begin
     return beads[::-1]

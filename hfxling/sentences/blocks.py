@@ -205,32 +205,40 @@ class _Found:
             offset: row of the first other vector.
         """
         kept = self.scores.shape[1]
-        count, width = maxima.shape
+        row, group = self._better_groups(maxima, kept)
+        opened = groups[row, :, group].float()
+        entry, place = (opened > self.rest[row, None]).nonzero(as_tuple=True)
+        if not len(entry):
+            return
+        found = row[entry], opened[entry, place], offset + place * maxima.shape[1] + group[entry]
+        new_scores, new_rows = _packed(*found, len(maxima))
+        best = torch.cat([self.scores, new_scores], dim=1).topk(kept, dim=1)
+        self.rows.copy_(torch.cat([self.rows, new_rows], dim=1).gather(1, best.indices))
+        self.scores.copy_(best.values)
+        torch.maximum(self.rest, self.scores[:, -1], out=self.rest)
+
+    def _better_groups(self, maxima: Tensor, kept: int) -> tuple[Tensor, Tensor]:
+        """Row and group of every maximum above the row's `rest`."""
         is_better = maxima > self.rest[:, None]
         # Where so many groups are better, everything below the last of them may be forgotten.
         crowded = (is_better.sum(1) >= kept).nonzero()[:, 0]
         if len(crowded):
             self.rest[crowded] = maxima[crowded].topk(kept, dim=1).values[:, -1].float()
             is_better[crowded] = maxima[crowded] > self.rest[crowded, None]
-        row, group = is_better.nonzero(as_tuple=True)
-        opened = groups[row, :, group].float()
-        entry, place = (opened > self.rest[row][:, None]).nonzero(as_tuple=True)
-        if not len(entry):
-            return
-        row, scores = row[entry], opened[entry, place]
-        # Rows have unequally many new scores: they are packed to the left, as `nonzero` gives them in order of rows.
-        per_row = torch.bincount(row, minlength=count)
-        first_of_row = per_row.cumsum(0) - per_row
-        place_in_row = torch.arange(len(row), device=row.device) - first_of_row[row]
-        shape = (count, int(per_row.max()))
-        new_scores = torch.full(shape, -torch.inf, device=row.device)
-        new_rows = torch.zeros(shape, dtype=torch.int32, device=row.device)
-        new_scores[row, place_in_row] = scores
-        new_rows[row, place_in_row] = (offset + place * width + group[entry]).to(torch.int32)
-        best = torch.cat([self.scores, new_scores], dim=1).topk(kept, dim=1)
-        self.rows.copy_(torch.cat([self.rows, new_rows], dim=1).gather(1, best.indices))
-        self.scores.copy_(best.values)
-        torch.maximum(self.rest, self.scores[:, -1], out=self.rest)
+        return is_better.nonzero(as_tuple=True)
+
+
+def _packed(row: Tensor, scores: Tensor, others: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """(count, most of a row) scores and rows of the others, from the left; `row` is in order."""
+    per_row = torch.bincount(row, minlength=count)
+    first_of_row = per_row.cumsum(0) - per_row
+    place_in_row = torch.arange(len(row), device=row.device) - first_of_row[row]
+    shape = (count, int(per_row.max()))
+    packed_scores = torch.full(shape, -torch.inf, device=row.device)
+    packed_others = torch.zeros(shape, dtype=torch.int32, device=row.device)
+    packed_scores[row, place_in_row] = scores
+    packed_others[row, place_in_row] = others.to(torch.int32)
+    return packed_scores, packed_others
 
 
 def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[int, int]) -> None:

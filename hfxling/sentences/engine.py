@@ -270,20 +270,21 @@ def best_of_rows(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count:
     Rows with about as many pairs, to a factor of two, are sorted at once: a row that nearly all others name does not
     make all rows as wide as itself.
     """
-    per_row = np.bincount(row, minlength=count)
-    first_of_row = per_row.cumsum() - per_row
-    width = min(k, int(per_row.max()))
+    sizes = np.bincount(row, minlength=count)
+    starts = sizes.cumsum() - sizes
+    width = min(k, int(sizes.max()))
     best_columns, best_scores = np.zeros((count, width), np.int64), np.full((count, width), -np.inf)
-    doublings = np.where(per_row > 0, np.ceil(np.log2(np.maximum(per_row, 1))), -1)
-    for doubling in np.unique(doublings[per_row > 0]):
-        rows = np.flatnonzero(doublings == doubling)
-        places_in_row = np.arange(per_row[rows].max())
-        is_there = places_in_row < per_row[rows, None]
-        places = np.where(is_there, first_of_row[rows, None] + places_in_row, 0)
-        columns, scores_of_rows = np.where(is_there, column[places], 0), np.where(is_there, scores[places], -np.inf)
-        columns, scores_of_rows = best_first(columns, scores_of_rows, k, _TIE)
-        best_columns[rows, : columns.shape[1]] = columns
-        best_scores[rows, : columns.shape[1]] = scores_of_rows
+    _, doublings = np.frexp(sizes - 1)  # 0 of one pair, 1 of two, 2 of three and four, 3 of five to eight, ...
+    for doubling in np.unique(doublings[sizes > 0]):
+        rows = np.flatnonzero((doublings == doubling) & (sizes > 0))
+        number = np.arange(sizes[rows].max())
+        is_pair = number < sizes[rows, None]
+        pairs = np.where(is_pair, starts[rows, None] + number, 0)
+        found_scores = np.where(is_pair, scores[pairs], -np.inf)
+        found_columns = np.where(is_pair, column[pairs], 0)
+        found_columns, found_scores = best_first(found_columns, found_scores, k, _TIE)
+        best_columns[rows, : found_columns.shape[1]] = found_columns
+        best_scores[rows, : found_scores.shape[1]] = found_scores
     return Neighbours(best_columns, best_scores)
 
 

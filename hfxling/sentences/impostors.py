@@ -80,34 +80,35 @@ def _given(
     k = side.rows.shape[1] - 1
     own_means = side.scores[:, :k].mean(axis=1)
     other_means = other.scores[:, :k].mean(axis=1)
-    # Margins without the partner: the k best of what is left say what a row's scores are held against.
-    candidates = side.rows[rows]
+    candidates, scores = side.rows[rows], side.scores[rows]
     is_partner = candidates == partners[:, None]
-    scores = np.where(is_partner, -np.inf, side.scores[rows])
-    means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
-    margins = scores - (means[:, None] + other_means[candidates]) / 2
-    best = margins.argmax(axis=1)
-    number = np.arange(len(rows))
-    impostors, reached = candidates[number, best], margins[number, best]
-    two_best = np.sort(margins, axis=1)[:, -2:]
-    gaps = (two_best[:, 1] - two_best[:, 0])[: _at_least(len(rows))]  # of likely pairs, which come first
+    margins = _margins_without(is_partner, scores, other_means[candidates], k)
+    second, reached = np.sort(margins, axis=1)[:, -2:].T
+    impostors = candidates[np.arange(len(rows)), margins.argmax(axis=1)]
+    gaps = (reached - second)[: _at_least(len(rows))]  # of likely pairs, which come first
     gap = np.median(gaps) if len(gaps) else 0.0
-    raised = reached + SHARE * gap
-    # A row's own mean is the same for all of its candidates.
-    against_own = side.scores[rows] - other_means[candidates] / 2
+    # How far the partner is above the best other one. A row's own mean is the same for all of its candidates.
+    against_own = scores - other_means[candidates] / 2
     partner_score = np.where(is_partner, against_own, -np.inf).max(axis=1)
     best_other = np.where(is_partner, -np.inf, against_own).max(axis=1)
     is_close = partner_score - best_other < gap
-
     # An impostor is given where the pair would be a mutual one: no other row suits the impostor better.
     rivals = other.rows[impostors]
     of_rivals = other.scores[impostors] - (other_means[impostors][:, None] + own_means[rivals]) / 2
     of_rivals[rivals == rows[:, None]] = -np.inf
     needed = of_rivals.max(axis=1)
     weights = length_weights(lengths[0][rows], lengths[1][impostors])
+    raised = reached + SHARE * gap
     plain = np.where(reached > needed, reached * weights, -np.inf)
     raised = np.where(raised > needed, raised * weights, -np.inf)
     return Impostors(plain, raised, is_close, len(side.rows))
+
+
+def _margins_without(is_partner: np.ndarray, scores: np.ndarray, other_means: np.ndarray, k: int) -> np.ndarray:
+    """(R, N) margins of all but the partner, -inf of it; a row's own mean is that of the k best that are left."""
+    scores = np.where(is_partner, -np.inf, scores)
+    own_means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
+    return scores - (own_means[:, None] + other_means) / 2
 
 
 def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: float) -> tuple[Mined, Precision | None]:

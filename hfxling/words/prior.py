@@ -444,20 +444,22 @@ def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
     keys = keys_of(table, source, target)
     given, given_numbers = _numbered(np.pad(source, ((0, 0), (1, 0))))
     emitted, emitted_numbers = _numbered(target)
-    if len(given) * len(emitted) > _MOST_EMPTY * keys.size:
+    grid = len(given) * len(emitted)
+    if grid > _MOST_EMPTY * keys.size:
         met, places = np.unique(keys, return_inverse=True)
         return _Cells(met, places.astype(np.int32))
-    # To mark what meets in a grid of the batch's own words takes a fifth of the time that sorting does.
-    numbers = given_numbers[:, None, :] * len(emitted) + emitted_numbers[:, :, None]
-    numbers = np.where(keys >= 0, numbers, 0)
-    is_met = np.zeros(len(given) * len(emitted), bool)
-    is_met[numbers.ravel()] = True
-    met_numbers = np.flatnonzero(is_met)
-    place_of = np.empty(len(is_met), np.int32)
-    place_of[met_numbers] = np.arange(len(met_numbers))
-    row, column = np.divmod(met_numbers, len(emitted))
-    met = np.where(met_numbers > 0, given[row] * table.classes + emitted[column], -1)
-    return _Cells(met, place_of[numbers])
+    # The same, in a fifth of the time: every pair of the batch's own words is a square of a grid, whose order is that
+    # of the keys. Square 0 is padding, which stands for all that is no pair of words.
+    squares = given_numbers[:, None, :] * len(emitted) + emitted_numbers[:, :, None]
+    squares[keys < 0] = 0
+    is_met = np.zeros(grid, bool)
+    is_met[squares] = True
+    met_squares = np.flatnonzero(is_met)
+    row, column = np.divmod(met_squares, len(emitted))
+    met = given[row] * table.classes + emitted[column]
+    met[met_squares == 0] = -1
+    place_of_square = is_met.cumsum(dtype=np.int32) - 1
+    return _Cells(met, place_of_square[squares])
 
 
 def _numbered(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -92,10 +92,7 @@ def _anchored(
     covariances = np.cov(source.T, bias=True), np.cov(target.T, bias=True)
     length = (np.trace(covariances[0]) + np.trace(covariances[1])) / 2
     for settings, *maps in heads:
-        lengths = []  # mean squared length of what each map gives: tr(W C W')
-        for affine, covariance in zip(maps, covariances):
-            lengths.append(np.vdot(affine.weight @ covariance, affine.weight))
-        mapped_length = np.mean(lengths)
+        mapped_length = np.mean([_mean_length(affine, of_side) for affine, of_side in zip(maps, covariances)])
         if mapped_length < 1e-12 * length:  # nothing that the pairs share was found
             continue
         product = maps[0].weight.T @ maps[1].weight / mapped_length
@@ -103,19 +100,26 @@ def _anchored(
             anchored = {"form": form, **settings, "anchor": anchor}
             if anchor == 0:
                 yield anchored, *maps
-                continue
-            summed = product + anchor / length * encoder
-            if maps[0] is maps[1]:  # symmetric, and no direction has a negative share but by rounding
-                s, vectors = np.linalg.eigh(summed)  # ascending
-                weight = np.sqrt(np.maximum(s[::-1], 0))[:, None] * vectors.T[::-1]
-                shared = Affine(weight, -weight @ means[0])
-                yield anchored, shared, shared
             else:
-                u, s, vt = np.linalg.svd(summed)
-                weights = np.sqrt(s)[:, None] * u.T, np.sqrt(s)[:, None] * vt
-                of_source = Affine(weights[0], -weights[0] @ means[0])
-                of_target = Affine(weights[1], -weights[1] @ means[1])
-                yield anchored, of_source, of_target
+                shares_map = maps[0] is maps[1]
+                yield anchored, *_factors(product + anchor / length * encoder, means, shared=shares_map)
+
+
+def _mean_length(affine: Affine, covariance: np.ndarray) -> float:
+    """tr(W C W'), the mean squared length of what a map gives."""
+    return np.vdot(affine.weight @ covariance, affine.weight)
+
+
+def _factors(product: np.ndarray, means: Sequence[np.ndarray], *, shared: bool) -> tuple[Affine, Affine]:
+    """Maps of source and target with this M of the inner product `x' M y`, which is symmetric of a shared map."""
+    if shared:
+        values, vectors = np.linalg.eigh(product)  # ascending; a direction's share is negative by rounding alone
+        weight = np.sqrt(np.maximum(values[::-1], 0))[:, None] * vectors.T[::-1]
+        of_both = Affine(weight, -weight @ means[0])
+        return of_both, of_both
+    u, values, vt = np.linalg.svd(product)
+    of_source, of_target = np.sqrt(values)[:, None] * u.T, np.sqrt(values)[:, None] * vt
+    return Affine(of_source, -of_source @ means[0]), Affine(of_target, -of_target @ means[1])
 
 
 def choose(

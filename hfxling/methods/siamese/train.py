@@ -313,9 +313,10 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
 
     It keeps the configuration, `fields` apart, and the centred inputs of `head`; further layers are those of `others`.
     """
+    shared = next(iter(maps.values()))  # what a head of one map for both languages takes
+    width = len(shared.bias)
+    fields |= {"bias": True, "output_size": None if width == head.config.input_size else width}
     config = copy.deepcopy(head.config)
-    width, out = config.input_size, len(next(iter(maps.values())).bias)
-    fields |= {"bias": True, "output_size": None if out == width else out}
     for name, value in fields.items():
         setattr(config, name, value)
     widened = SiameseHead(config)
@@ -325,7 +326,7 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
             nn.init.zeros_(layers[-1].bias)  # which `others` may lack
         widened.load_state_dict(others.state_dict(), strict=False)
     for key, layers in widened.maps.items():
-        affine = maps.get(key) or next(iter(maps.values()))  # a shared head takes the first one
+        affine = maps.get(key, shared)
         with torch.no_grad():
             layers[0].weight.copy_(torch.from_numpy(affine.weight))
             layers[0].bias.copy_(torch.from_numpy(affine.bias))
