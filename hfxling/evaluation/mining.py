@@ -13,7 +13,6 @@ import numpy as np
 
 from hfxling.data.readers import read_lines
 from hfxling.files import content_hash
-from hfxling.sentences.neighbours import nearest
 
 from .averages import mean_result
 from .items import Items
@@ -163,6 +162,8 @@ def gold_only(source, target, method: str = "cosine") -> np.ndarray:
     Their mean is what mteb calls F1 of its BUCC: there are no sentences without a translation, and no threshold.
     """
     source, target, is_blank = blanks_marked(source, target, method)
+    from hfxling.sentences.blocks import nearest  # loads torch
+
     taken = nearest(source, target, 1, method)[0][:, 0]
     takes = ~is_blank[0] & ~is_blank[1][taken]  # without a vector nothing is taken
     right = takes & (taken == np.arange(len(taken)))

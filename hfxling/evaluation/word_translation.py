@@ -21,7 +21,6 @@ from hfxling.files import content_hash
 from hfxling.sentences.neighbours import (
     TIE,
     exact_scores,
-    nearest,
     ranking_vectors,
     reaching,
     score_blocks,
@@ -180,8 +179,10 @@ def _csls_k(source: WordTable, target: WordTable) -> int:
 def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
-    CSLS is that of `hfxling.sentences.neighbours`; neighbourhoods are those of the whole vocabularies.
+    CSLS is that of `hfxling.sentences.blocks.nearest`; neighbourhoods are those of the whole vocabularies.
     """
+    from hfxling.sentences.blocks import nearest  # loads torch
+
     return nearest(queries, target.vectors, top, "csls", csls_k=_csls_k(source, target), pools=_pools(source, target))
 
 

@@ -26,8 +26,8 @@ from .neighbours import (
     check_search,
     exact_scores,
     joined,
-    nearest,
     parts_of,
+    ranking_vectors,
     slices,
     unit,
 )
@@ -84,6 +84,48 @@ def both_ways(
     return tuple(search_blocks(*sides, k, size, precision))
 
 
+def nearest(
+    queries,
+    candidates,
+    k: int,
+    method: str = "cosine",
+    *,
+    csls_k: int = 10,
+    pools: tuple | None = None,
+    block_size: int = 1000,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The k best candidates of every query; of those that tie the lower rows come first.
+
+    Close calls are decided in float64: what is found hangs neither on the block size nor on the machine.
+
+    Args:
+        queries: (Q, D) vectors, of any length.
+        candidates: (M, D), of any length.
+        k: how many; M where there are fewer.
+        method: "cosine", "csls", or "dot": the inner product of the vectors as they are, which may be scipy's sparse
+            ones.
+        csls_k: neighbours for CSLS; 10 is the value of its authors.
+        pools: for CSLS, what stands for each side when neighbours are looked for, (·, D) vectors of the queries' and of
+            the candidates' side; by default the queries and the candidates. A single query needs one.
+        block_size: rows and columns of a block.
+
+    Returns:
+        (Q, k) int64 rows of the candidates, best first, and their (Q, k) float64 scores.
+
+    Raises:
+        ValueError: k below 1, and as `ranking_vectors`.
+    """
+    if k < 1:
+        raise ValueError(f"k={k} neighbours: give 1 or more.")
+    ready = ranking_vectors(queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size)
+    if method == "cosine":  # the search brings these to unit length itself
+        ready = queries, candidates
+    score = "cosine" if method == "cosine" else "dot"
+    sides = Side([ready[0]], "query", "cpu", score), Side([ready[1]], "candidate", "cpu", score)
+    found = next(search_blocks(*sides, min(k, len(sides[1])), block_size, torch.float32, backward=False))
+    return found.rows, 2 * found.scores if method == "csls" else found.scores  # `ranking_vectors` give half of it
+
+
 class Side:
     """The vectors of one side, read block by block.
 
@@ -92,9 +134,9 @@ class Side:
             to a GPU takes longer than its product with another one.
     """
 
-    def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
+    def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str, method: str | None = None):
         parts = parts_of(vectors)
-        self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
+        self.method = method or ("cosine" if isinstance(vectors, np.ndarray) else "dot")
         self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
         self.device = device
         shapes = [part.shape for part in self.parts]
@@ -341,9 +383,7 @@ def _again(side: Side, rows: np.ndarray, other: Side, k: int, size: int, dtype: 
 
 def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[np.ndarray, np.ndarray]:
     """The k best of a block, by float64 alone."""
-    if len(queries) == 1:
-        return nearest(queries[0], candidates[0], k, method)
-    total = sum(as_array(x @ y.T) for x, y in zip(queries, candidates))
+    total = sum(as_array(x.astype(np.float64) @ y.astype(np.float64).T) for x, y in zip(queries, candidates))
     rows = np.broadcast_to(np.arange(total.shape[1]), total.shape)
     return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 

@@ -155,7 +155,9 @@ def _found(
     if len(known) < len(is_blank[1]):
         documents = documents[known]
     if len(asked):
-        rows, scores[asked] = neighbours.nearest(queries[asked], documents, top, method)
+        from .blocks import nearest as search  # loads torch
+
+        rows, scores[asked] = search(queries[asked], documents, top, method)
         places[asked] = known[rows]
     return places, scores
 

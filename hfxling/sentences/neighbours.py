@@ -1,4 +1,4 @@
-"""Nearest neighbours between two sets of vectors by cosine, CSLS or inner product, block by block: the only such code.
+"""Vectors by cosine, CSLS or inner product: lengths, exact scores, ties; what the search of `blocks` is made of.
 
 CSLS is 2 cos(x, y) - r(x) - r(y), r the mean cosine of a vector's k nearest on the other side (Conneau et al. 2018).
 
@@ -10,8 +10,7 @@ in float64, where they tie within TIE: float32 rounding of the unit vectors, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -23,7 +22,6 @@ Dtype = Literal["float32", "bfloat16"]
 DTYPES = get_args(Dtype)
 Vectors = np.ndarray | csr_array
 _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
-_SPARE = 16  # neighbours kept beside the k nearest until float64 decides
 
 
 class Neighbours(NamedTuple):
@@ -112,64 +110,6 @@ def one_or_all(parts: list[Vectors]) -> Vectors | list[Vectors]:
     return parts[0] if len(parts) == 1 else parts
 
 
-def nearest(
-    queries,
-    candidates,
-    k: int,
-    method: str = "cosine",
-    *,
-    csls_k: int = 10,
-    pools: tuple | None = None,
-    block_size: int = 1000,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The k best candidates of every query; of those that tie the lower rows come first.
-
-    Close calls are decided in float64: what is found hangs neither on the block size nor on the machine.
-
-    Args:
-        queries: (Q, D) vectors, of any length.
-        candidates: (M, D), of any length.
-        k: how many; M where there are fewer.
-        method: "cosine", "csls", or "dot": the inner product of the vectors as they are, which may be scipy's sparse
-            ones.
-        csls_k: neighbours for CSLS; 10 is the value of its authors.
-        pools: for CSLS, what stands for each side when neighbours are looked for, (·, D) vectors of the queries' and of
-            the candidates' side; by default the queries and the candidates. A single query needs one.
-        block_size: rows and columns of a block.
-
-    Returns:
-        (Q, k) int64 rows of the candidates, best first, and their (Q, k) float64 scores.
-
-    Raises:
-        ValueError: k below 1, and as `ranking_vectors`.
-    """
-    if k < 1:
-        raise ValueError(f"k={k} neighbours: give 1 or more.")
-    queries, candidates = ranking_vectors(
-        queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size
-    )
-    k = min(k, candidates.shape[0])
-    k_best = partial(best_first, tie=TIE[method])
-    parts = []
-    for start in range(0, queries.shape[0], block_size):
-        part = queries[start : start + block_size]
-        rows, rough = _fold(part, candidates, k + _SPARE, _largest, block_size)
-        # Where the worst that is kept lies clearly below the k-th, nothing that was dropped is among the k best.
-        ordered = np.sort(rough, axis=1)
-        is_sure = (ordered[:, 0] < ordered[:, -k] - CLOSE) | (rows.shape[1] == candidates.shape[0])
-        query = np.repeat(np.arange(part.shape[0]), rows.shape[1])
-        scores = exact_scores(part, candidates, query, rows.ravel()).reshape(rows.shape)
-        rows, scores = k_best(rows, scores, k)
-        if not is_sure.all():  # more candidates tie than were kept
-            unsure = part[~is_sure].astype(np.float64)
-            rows[~is_sure], scores[~is_sure] = _fold(unsure, candidates, k, k_best, block_size)
-        parts.append(Neighbours(rows, scores))
-    rows, scores = joined(parts)
-    if method == "csls":
-        scores = 2 * scores  # `ranking_vectors` give half of it
-    return rows, scores
-
-
 def ranking_vectors(
     source, target, method: str = "cosine", *, csls_k: int = 10, pools: tuple | None = None, block_size: int = 1000
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -244,21 +184,6 @@ def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column
         return (source.astype(np.float64) @ target.astype(np.float64).T)[row, column]
     chunks = slices(len(row), 4096)
     return np.concatenate([np.einsum("ij,ij->i", source[row[c]], target[column[c]], dtype=np.float64) for c in chunks])
-
-
-def _fold(queries: np.ndarray, candidates: np.ndarray, k: int, pick: Callable, block_size: int) -> tuple:
-    """(Q, k) rows and scores of the candidates that `pick(rows, scores, k)` prefers, in the queries' precision."""
-    rows, scores = np.empty((queries.shape[0], 0), np.int64), np.empty((queries.shape[0], 0), queries.dtype)
-    for _, columns, block in score_blocks(queries, candidates, block_size):
-        new = np.broadcast_to(np.arange(columns.start, columns.stop), block.shape)
-        rows, scores = pick(np.hstack([rows, new]), np.hstack([scores, block]), k)
-    return rows, scores
-
-
-def _largest(rows: np.ndarray, scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of (Q, K) rows and scores, in any order."""
-    largest = np.argpartition(scores, -min(k, scores.shape[1]), axis=1)[:, -k:]
-    return np.take_along_axis(rows, largest, axis=1), np.take_along_axis(scores, largest, axis=1)
 
 
 def best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:

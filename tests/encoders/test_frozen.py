@@ -22,7 +22,7 @@ from hfxling.missing import one_line_where_missing
 from hfxling.models import DapConfig, DapModel, SiameseModel
 from hfxling.models.encoder import hidden_states, load_encoder
 from hfxling.models.pooling import pool
-from hfxling.sentences.neighbours import nearest
+from hfxling.sentences.blocks import nearest
 
 FAMILIES = ("bert", "xlm-roberta", "distilbert", "xlm", "mt5")
 VIEWS = [(0, "mean"), (2, "mean"), (None, "mean"), ("all", "mean"), (2, "cls"), (None, "last")]

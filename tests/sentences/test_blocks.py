@@ -1,4 +1,4 @@
-"""Neighbours of both sides in one pass against those of `nearest`, one side after the other."""
+"""Neighbours of both sides in one pass against those of all scores in float64."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.sparse import csr_array, random_array
 
 from hfxling.sentences import blocks as module
 from hfxling.sentences.blocks import both_ways
-from hfxling.sentences.neighbours import bytes_of, nearest
+from hfxling.sentences.neighbours import TIE, best_first, bytes_of, unit
 
 
 def vectors(count, seed, d=24):
@@ -21,8 +21,16 @@ def whole(x):
     return x
 
 
+def by_definition(queries, candidates, k, method):
+    if method == "cosine":
+        scores = unit(queries).astype(np.float64) @ unit(candidates).astype(np.float64).T
+    else:
+        scores = (queries.astype(np.float64) @ candidates.astype(np.float64).T).toarray()
+    return best_first(np.broadcast_to(np.arange(scores.shape[1]), scores.shape), scores, k, TIE[method])
+
+
 def assert_same(found, source, target, k, method="cosine"):
-    wanted = nearest(source, target, k, method), nearest(target, source, k, method)
+    wanted = by_definition(source, target, k, method), by_definition(target, source, k, method)
     for side, (rows, scores) in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(side.rows, rows)
         np.testing.assert_allclose(side.scores, scores, atol=1e-6)

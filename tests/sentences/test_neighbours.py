@@ -8,7 +8,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hfxling.sentences import neighbours
-from hfxling.sentences.neighbours import blank_rows, check_pairing, nearest, ranking_vectors, unit, unit_or_zero
+from hfxling.sentences.blocks import nearest
+from hfxling.sentences.neighbours import blank_rows, check_pairing, ranking_vectors, unit, unit_or_zero
 
 
 def vectors(count, seed, d=12):
