@@ -186,7 +186,11 @@ def without_secrets(text: str) -> str:
 
 def _record_without_secrets(*args: Any, **kwargs: Any) -> logging.LogRecord:
     record = logging.LogRecord(*args, **kwargs)
-    record.msg, record.args = without_secrets(record.getMessage()), ()
+    try:
+        text = record.getMessage()
+    except (TypeError, ValueError):  # a library's malformed call, which ends no run
+        text = f"{record.msg} {record.args}"
+    record.msg, record.args = without_secrets(text), ()
     return record
 
 

@@ -97,6 +97,17 @@ def test_signals_wait_for_a_block_that_must_not_be_interrupted(ctrl_c):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_malformed_message_of_a_library_ends_no_run():
+    done = []
+
+    def work():
+        logging.getLogger("library").warning("%d", "a")
+        done.append("all of it")
+
+    assert run(work, []) in (0, None)
+    assert done == ["all of it"]
+
+
 def test_secrets_are_not_repeated():
     text = "model='https://me:secret@host/x' hf_abcdefghijklmnop hf_hub"
     assert without_secrets(text) == "model='https://...@host/x' hf_... hf_hub"

@@ -29,8 +29,8 @@ def load_encoder(
     """The encoder that is asked for, whatever kind it is.
 
     Args:
-        model: folder or Hub id of what sentence-transformers loads, dense or sparse; a loaded SentenceTransformer; an
-            `Encoder`, which is given back as it is.
+        model: folder or Hub id of what sentence-transformers loads, dense or sparse; a loaded SentenceTransformer or
+            SparseEncoder; an `Encoder`, which is given back as it is.
         lexical: folder, Hub id or loaded LexicalModel. With `model` both scores are fused, for which the model needs a
             fusion made for it.
         revision: branch, tag or commit of the model on the Hub.
@@ -75,9 +75,9 @@ def load_encoder(
             raise ValueError("layer and pooling read a plain encoder's folder or Hub id; a loaded model has its own.")
         return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, **prompts)
     options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
-    if isinstance(model, str | Path) and is_sparse(model, revision):
+    if is_sparse(model, revision):
         if lexical is not None:
-            raise ValueError(f"model={str(model)!r} is sparse; a lexical model is fused with dense vectors alone.")
+            raise ValueError(f"model={str(model)[:60]!r} is sparse; a lexical model is fused with dense vectors alone.")
         return SparseVectors(model, revision, **options)
     dense = SentenceEncoder(model, revision, **options)
     if lexical is None:

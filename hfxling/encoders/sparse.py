@@ -18,7 +18,7 @@ from .identity import identity, json_of, read_json
 from .protocol import ROLES, Encoder, check_finite
 
 if TYPE_CHECKING:
-    from sentence_transformers import SparseEncoder
+    from sentence_transformers import SentenceTransformer, SparseEncoder
 
 logger = logging.getLogger(__name__)
 _LEXICAL = LexicalModel.config_class.model_type
@@ -157,6 +157,10 @@ def languages_beside(model: Any) -> list[str]:
     return [] if links is None else list(read_json(links / "config.json").get("languages") or ())
 
 
-def is_sparse(model: str | Path, revision: str | None = None) -> bool:
-    """Whether a folder or Hub model was saved as a SparseEncoder."""
+def is_sparse(model: str | Path | SentenceTransformer | SparseEncoder, revision: str | None = None) -> bool:
+    """Whether a model is a SparseEncoder, or was saved as one."""
+    if not isinstance(model, str | Path):
+        from sentence_transformers import SparseEncoder
+
+        return isinstance(model, SparseEncoder)
     return json_of(str(model), "config_sentence_transformers.json", revision).get("model_type") == "SparseEncoder"

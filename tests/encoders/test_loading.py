@@ -231,6 +231,8 @@ def test_only_what_is_given_as_an_object_is_in_memory(models):
         assert door(library(str(folder))).is_in_memory
         assert not door(str(folder)).is_in_memory
     assert SparseVectors(SparseEncoder(str(models / "splade"))).is_in_memory
+    loaded, named = (load_encoder(each) for each in (SparseEncoder(str(models / "splade")), models / "splade"))
+    assert (loaded.encode(["a"]) != named.encode(["a"])).nnz == 0
     assert not LayerEncoder(models / "plain", None).is_in_memory
 
 
