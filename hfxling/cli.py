@@ -149,11 +149,12 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
 
     while queue:
         word = queue.popleft()
-        option, mark, value = word.partition("=")
-        option = "--" + option.removeprefix("--").replace("-", "_") if option.startswith("--") else option
-        if not option.startswith("--"):
+        if not word.startswith("--"):
             ready.append(word)
-        elif option in ("--traceback", "--verbose"):
+            continue
+        option, mark, value = word.partition("=")
+        option = "--" + option.removeprefix("--").replace("-", "_")
+        if option in ("--traceback", "--verbose"):
             continue
         elif option == "--config":
             config = value_of(option, mark, value)

@@ -68,9 +68,7 @@ def both_ways(
     check_search(dtype, memory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     sides = Side(source, "source", device), Side(target, "target", device)
-    widths = sides[0].widths, sides[1].widths
-    if widths[0] != widths[1] or sides[0].method != sides[1].method:
-        raise ValueError(f"source vectors have {widths[0]} dimensions, target vectors {widths[1]}; give the same kind.")
+    _check_alike(*sides)
     smaller = min(map(len, sides))
     if not 1 <= k <= smaller:
         raise ValueError(f"k={k} must lie between 1 and the smaller side's number of vectors, {smaller}.")
@@ -78,7 +76,7 @@ def both_ways(
     size = _block_size(sides, k + _SPARE[precision], bytes_of(memory), device)
     if sides[0].method == "cosine" and device.startswith("cuda"):
         free, _ = torch.cuda.mem_get_info(device)
-        if 4 * widths[0][0] * sum(map(len, sides)) <= free - bytes_of(memory):
+        if 4 * sides[0].widths[0] * sum(map(len, sides)) <= free - bytes_of(memory):
             for side in sides:
                 side.load()
     return tuple(search_blocks(*sides, k, size, precision))
@@ -117,13 +115,20 @@ def nearest(
     """
     if k < 1:
         raise ValueError(f"k={k} neighbours: give 1 or more.")
-    ready = ranking_vectors(queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size)
-    if method == "cosine":  # the search brings these to unit length itself
-        ready = queries, candidates
-    score = "cosine" if method == "cosine" else "dot"
-    sides = Side([ready[0]], "query", "cpu", score), Side([ready[1]], "candidate", "cpu", score)
-    found = next(search_blocks(*sides, min(k, len(sides[1])), block_size, torch.float32, backward=False))
-    return found.rows, 2 * found.scores if method == "csls" else found.scores  # `ranking_vectors` give half of it
+    if method == "cosine":  # the search brings vectors to unit length itself
+        query_side = Side(np.asarray(queries), "query", "cpu")
+        candidate_side = Side(np.asarray(candidates), "candidate", "cpu")
+    else:
+        queries, candidates = ranking_vectors(
+            queries, candidates, method, csls_k=csls_k, pools=pools, block_size=block_size
+        )
+        query_side = Side([queries], "query", "cpu")
+        candidate_side = Side([candidates], "candidate", "cpu")
+    _check_alike(query_side, candidate_side)
+    k = min(k, len(candidate_side))
+    (found,) = search_blocks(query_side, candidate_side, k, block_size, torch.float32, backward=False)
+    scores = 2 * found.scores if method == "csls" else found.scores  # `ranking_vectors` give half of it
+    return found.rows, scores
 
 
 class Side:
@@ -134,9 +139,9 @@ class Side:
             to a GPU takes longer than its product with another one.
     """
 
-    def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str, method: str | None = None):
+    def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
         parts = parts_of(vectors)
-        self.method = method or ("cosine" if isinstance(vectors, np.ndarray) else "dot")
+        self.method = "cosine" if isinstance(vectors, np.ndarray) else "dot"
         self.parts = [csr_array(part) if issparse(part) else np.asanyarray(part) for part in parts]
         self.device = device
         shapes = [part.shape for part in self.parts]
@@ -223,6 +228,13 @@ def _scores(source: list, target: list, device: str) -> Tensor:
     return total
 
 
+def _check_alike(source: Side, target: Side) -> None:
+    """Refuse sides that cannot be compared."""
+    if source.widths != target.widths or source.method != target.method:
+        widths = [" and ".join(map(str, side.widths)) for side in (source, target)]
+        raise ValueError(f"source vectors have {widths[0]} dimensions, target vectors {widths[1]}; give the same kind.")
+
+
 class _Found:
     """The best so far of each of a side's vectors, and what everything else is known not to surpass."""
 
@@ -252,8 +264,9 @@ class _Found:
         entry, place = (opened > self.rest[row, None]).nonzero(as_tuple=True)
         if not len(entry):
             return
-        found = row[entry], opened[entry, place], offset + place * maxima.shape[1] + group[entry]
-        new_scores, new_rows = _packed(*found, len(maxima))
+        number_of_groups = maxima.shape[1]
+        others = offset + place * number_of_groups + group[entry]
+        new_scores, new_rows = _packed(row[entry], opened[entry, place], others, len(maxima))
         best = torch.cat([self.scores, new_scores], dim=1).topk(kept, dim=1)
         self.rows.copy_(torch.cat([self.rows, new_rows], dim=1).gather(1, best.indices))
         self.scores.copy_(best.values)

@@ -131,7 +131,7 @@ BAD = {
     "1 of 700 source vectors are zero, NaN or infinite: row 5": (changed(X.astype(float), 5, 1e-60), Y, {}),
     "1 of 611 target vectors are zero, NaN or infinite: row 8": (X, changed(Y.astype(float), 8, 1e60), {}),
     "1 of 700 source vectors are NaN or infinite: row 2": (csr_array(changed(X, 2, np.inf)), csr_array(Y), {}),
-    "source vectors have [24] dimensions, target vectors [20]": (X, Y[:, :20], {}),
+    "source vectors have 24 dimensions, target vectors 20": (X, Y[:, :20], {}),
     "give the same kind": (X, csr_array(Y), {}),
     "source vectors must be a non-empty": (X[:0], Y, {}),
     "[700, 699] vectors; give as many of each kind": ((X, csr_array(X[:-1])), (Y, csr_array(Y)), {}),

@@ -136,7 +136,7 @@ def test_the_scores_are_never_held_whole():
         ({"k": 0}, "k=0 neighbours: give 1 or more"),
         ({"candidates": np.ones((3, 5))}, "4 dimensions, target vectors 5"),
         ({"queries": np.ones(4)}, "shape"),
-        ({"queries": [[1, 1, 1, 1], [0, 0, 0, 0]]}, "1 of 2 vectors .* row 1 "),
+        ({"queries": [[1, 1, 1, 1], [0, 0, 0, 0]]}, "1 of 2 query vectors .* row 1 "),
         ({"method": "euclid"}, "'euclid' is not one of cosine, csls"),
         ({"method": "csls"}, "csls_k=10 must lie between 1 and .* 2"),
         ({"method": "csls", "pools": (np.ones((12, 4)), np.ones((9, 4)))}, "csls_k=10 must lie between 1 and .* 9"),
