@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.files import content_hash
+from hfxling.values import check_least
 
 from .filters import filter_parallel
 from .leakage import drop_leaks
@@ -64,10 +65,8 @@ class TextArguments:
             if several and not (source.is_template or source.only_for):
                 names = ", ".join(self.pairs)
                 raise ValueError(f"{text!r}: of which of {names} is it? Give zh-vi=FILE, or {{source}}, {{target}}.")
-        for name, least in (("max_train_pairs", 1), ("min_words", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name}={value}: give {least} or more.")
+        check_least(1, max_train_pairs=self.max_train_pairs)
+        check_least(0, min_words=self.min_words)
         check_licence("data_licence", self.data_licence)
 
     @property

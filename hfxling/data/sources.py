@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hfxling.values import named_entries
+
 from .codes import check_languages
 from .parallel import COLUMNS, load_parallel, local_paths
 from .sample import NotInSample
@@ -42,15 +44,8 @@ def name_of_pair(pair: Pair) -> str:
 
 def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
     """(source, target) language -> file, of an option's entries such as lo-zh=FILE."""
-    files = {}
-    for entry in entries:
-        pair, _, path = entry.partition("=")
-        if not (pair and path):
-            raise ValueError(f"{option}: {entry!r} is not of the form lo-zh=FILE.")
-        if parse_pair(pair) in files:
-            raise ValueError(f"{option}: {pair} is given twice; give one file of each language pair.")
-        files[parse_pair(pair)] = path
-    return files
+    named = named_entries(option, entries, "lo-zh=FILE")
+    return {parse_pair(name): path for name, path in named.items()}
 
 
 @dataclass(frozen=True)

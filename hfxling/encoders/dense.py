@@ -13,6 +13,7 @@ from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.progress import shown
+from hfxling.values import check_least
 
 from .frozen import WordStates
 from .identity import identity
@@ -57,8 +58,7 @@ class LoadedEncoder(Encoder):
         import sentence_transformers
         from sentence_transformers import SentenceTransformer, SparseEncoder
 
-        if batch_size < 1:
-            raise ValueError(f"batch_size={batch_size}: give 1 or more.")
+        check_least(1, batch_size=batch_size)
         check_device(device)
         check_model("model", model, SentenceTransformer, SparseEncoder)
         is_in_memory = not isinstance(model, str | Path)

@@ -19,6 +19,7 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
+from hfxling.values import check_least
 from hfxling.verbs import Languages, Model, OutputFolder, Result, Text, check_list, verb
 
 if TYPE_CHECKING:
@@ -391,8 +392,7 @@ def _check_options(
     able = [name for name, task in TASKS.items() if any(one.name == "methods" for one in fields(task))]
     if "csls" in methods and not {*able} & {*tasks}:
         raise ValueError(f"methods={' '.join(methods)}: csls is for {', '.join(able)}; leave it out.")
-    if neighbours < 1:
-        raise ValueError(f"neighbours={neighbours}: give 1 or more.")
+    check_least(1, neighbours=neighbours)
     if pooling is not None and trust_remote_code:
         raise ValueError(f"pooling={pooling!r} reads encoders of transformers, not code of their repositories.")
     if layer is not None and not (pooling or "tokens" in tasks):

@@ -8,6 +8,7 @@ from typing import Literal
 
 from hfxling.data.licences import check_licence
 from hfxling.hub.upload import Published, check_repo_id
+from hfxling.values import named_entries
 from hfxling.verbs import verb
 
 
@@ -94,7 +95,7 @@ def publish(
         raise ValueError("dataset: adapter, names, base_licence and space are for models; leave them out.")
     if not dataset and languages:
         raise ValueError("languages are for a data set; a model's are in its results.json.")
-    public_names = _public_names(names)
+    public_names = named_entries("names", names, "LOCAL=PUBLIC")
     place = Path(folder)
     if not place.exists():
         raise FileNotFoundError(f"{place}: no such file or folder; give what is to be published.")
@@ -122,14 +123,3 @@ def publish(
         what.message = "Data with its card"
         return release_dataset(what, languages=languages)
     return release(what)
-
-
-def _public_names(names: Sequence[str]) -> dict[str, str]:
-    """Local names to public ones."""
-    public_names = {}
-    for name in names:
-        local, _, public = name.partition("=")
-        if not (local and public):
-            raise ValueError(f"names: {name!r} is not LOCAL=PUBLIC.")
-        public_names[local] = public
-    return public_names

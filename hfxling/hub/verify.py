@@ -13,6 +13,7 @@ from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
 from hfxling.files import weights_hash
 from hfxling.hub.record import RECORD
+from hfxling.values import check_least
 from hfxling.verbs import CacheFolder, Result, verb
 
 if TYPE_CHECKING:
@@ -126,8 +127,7 @@ def verify(
         ValueError: a negative tolerance, a record that is none.
         FileNotFoundError: no such model or `root`, a folder without a record.
     """
-    if tolerance < 0:
-        raise ValueError(f"tolerance={tolerance}: give 0 or more.")
+    check_least(0, tolerance=tolerance)
     if not Path(root).is_dir():
         raise FileNotFoundError(f"root={root}: no such folder; give the one that the text's paths begin at.")
     from hfxling.hub.agreement import verify_files  # loads torch

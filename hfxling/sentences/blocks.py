@@ -15,6 +15,8 @@ import torch
 from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
+from hfxling.values import check_least
+
 from .neighbours import (
     CLOSE,
     TIE,
@@ -113,8 +115,7 @@ def nearest(
     Raises:
         ValueError: k below 1, and as `ranking_vectors`.
     """
-    if k < 1:
-        raise ValueError(f"k={k} neighbours: give 1 or more.")
+    check_least(1, k=k)
     if method == "cosine":  # the search brings vectors to unit length itself
         query_side = Side(np.asarray(queries), "query", "cpu")
         candidate_side = Side(np.asarray(candidates), "candidate", "cpu")

@@ -25,6 +25,7 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import is_stream
 from hfxling.progress import bar
+from hfxling.values import check_least
 from hfxling.verbs import (
     FILE,
     CacheFolder,
@@ -314,8 +315,7 @@ def _check_scores(
     for name, value in numbers.items():
         if value is not None and not np.isfinite(value):
             raise ValueError(f"{name}={value}: give a finite number.")
-    if candidates is not None and candidates < 0:
-        raise ValueError(f"candidates={candidates}: give 0 or more.")
+    check_least(0, candidates=candidates)
 
 
 def _check_files(output: str | Path, dropped: str | Path | None, inputs: Sequence, name: str = "output") -> Path:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
+from hfxling.values import check_least
 from hfxling.verbs import Languages, Result, verb
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ def explain(
         ValueError: another kind of model, languages that it does not know, an empty sentence, `top` below 1.
         FileNotFoundError: no such model.
     """
-    if top < 1:
-        raise ValueError(f"top={top}: give 1 or more.")
+    check_least(1, top=top)
     from hfxling.encoders.sparse import LexicalEncoder, with_links  # loads torch
 
     encoder = LexicalEncoder(with_links(model), revision)

@@ -19,6 +19,7 @@ from hfxling.data.warn import warn_of_blanks
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
+from hfxling.values import check_least
 from hfxling.verbs import Languages, Model, Result, Text, verb
 
 from . import neighbours
@@ -111,8 +112,7 @@ def nearest(
             `top` below 1, a model that gives no numbers.
         FileNotFoundError: no such model or file.
     """
-    if top < 1:
-        raise ValueError(f"top={top}: give 1 or more.")
+    check_least(1, top=top)
     if languages is not None:
         languages = languages_of(None, languages)
     looked_up = read_queries(sentences, queries)

@@ -24,6 +24,7 @@ from hfxling.files import atomic_path, check_text_file, content_hash
 from hfxling.parts import claim, parts_beside, readable, remove_parts
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
+from hfxling.values import check_least
 from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
 from .links import Layer, Method, Units
@@ -249,7 +250,7 @@ def align_words(
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision), links_revision=(links, links_revision))
-    _check_batch_size(batch_size)
+    check_least(1, batch_size=batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if not 0 <= min_confidence <= 1:
@@ -367,11 +368,6 @@ def _unpacked(record: list) -> PairLinks:
     source = [Span(*span) for span in source]
     target = [Span(*span) for span in target]
     return PairLinks(source, target, [(i, j) for i, j in links], *scores)
-
-
-def _check_batch_size(batch_size: int | None) -> None:
-    if batch_size is not None and batch_size < 1:
-        raise ValueError(f"batch_size={batch_size}: give 1 or more.")
 
 
 def _check_pair(pair: int, text: Pairs) -> None:

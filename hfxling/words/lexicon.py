@@ -25,6 +25,7 @@ from hfxling.evaluation.word_translation import (
 from hfxling.files import atomic_path, check_text_file
 from hfxling.progress import bar
 from hfxling.sentences.tables import columns_of, to_tsv
+from hfxling.values import check_least
 from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
 from .links import Layer
@@ -159,9 +160,7 @@ def lexicon(
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision))
-    for name, value in (("top", top), ("min_count", min_count), ("runs", runs)):
-        if value < 1:
-            raise ValueError(f"{name}={value}: give 1 or more.")
+    check_least(1, top=top, min_count=min_count, runs=runs)
     entries = {} if dictionary is None else read_dictionary(dictionary)
     from .sources import links_of_text  # loads torch
 

@@ -11,6 +11,7 @@ from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import pair_files
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
+from hfxling.values import check_least, named_entries
 
 # What one pass over a batch updates: everything at once, or as Wada et al.'s scripts do one encoded side and one
 # decoder direction after the other.
@@ -60,10 +61,8 @@ class AlignerSettings:
     def __post_init__(self):
         if self.updates not in UPDATES:
             raise ValueError(f"updates={self.updates!r} is not one of {', '.join(UPDATES)}.")
-        for name in ("evaluate_every", "max_words", "cpu_seconds"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name}={value} must be more than 0.")
+        check_least(1, evaluate_every=self.evaluate_every, max_words=self.max_words)
+        check_least(0, cpu_seconds=self.cpu_seconds)
         # These refuse bad values, here and not after the text was read.
         self.segmenter_choices()
         AlignerConfig(vocab_sizes={"lo": 5, "zh": 5}, **self.network())
@@ -75,13 +74,7 @@ class AlignerSettings:
 
     def segmenter_choices(self) -> dict[str, str]:
         """Language code -> segmenter."""
-        choices = {}
-        for entry in self.segmenters:
-            language, _, segmenter = entry.partition("=")
-            if not language or not segmenter:
-                raise ValueError(f"segmenters: {entry!r} is not of the form lo=whitespace.")
-            choices[language] = segmenter
-        return choices
+        return named_entries("segmenters", self.segmenters, "lo=whitespace")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import Pair, pair_files
 from hfxling.methods.frozen import EncoderSettings, check_choices
 from hfxling.models.configuration_dap import DapConfig
+from hfxling.values import check_least
 
 from .mixing import MIXINGS
 
@@ -72,13 +73,9 @@ class DapSettings(EncoderSettings):
 
     def __post_init__(self):
         check_choices(self, {"mixing": MIXINGS, "centering": CENTERINGS})
-        for name in ("mixing_temperature", "bucket", "max_length"):
-            if not getattr(self, name) >= 1:  # a NaN neither
-                raise ValueError(f"{name}={getattr(self, name)} is below 1.")
-        if self.chunk_size is not None and self.chunk_size < 1:
-            raise ValueError(f"chunk_size={self.chunk_size}: give at least one pair.")
-        if self.lora < 0:
-            raise ValueError(f"lora={self.lora}: give a rank, or 0 to train the whole encoder.")
+        check_least(1, mixing_temperature=self.mixing_temperature, bucket=self.bucket, max_length=self.max_length)
+        check_least(1, chunk_size=self.chunk_size)
+        check_least(0, lora=self.lora)
         if self.lora and self.row_updates:
             raise ValueError(f"lora={self.lora}: adapters leave the word embeddings alone; leave row_updates out.")
         if self.chunk_size is not None and self.chunk_size % 2 and self.rtl_direction == "both":

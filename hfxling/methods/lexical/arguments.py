@@ -10,6 +10,7 @@ from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.segment import BUILT_IN
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
+from hfxling.values import check_least, named_entries
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
 TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
@@ -17,7 +18,6 @@ TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
 # And longer ones: pieces where words are not written apart and in Vietnamese, else words.
 FINE, COARSE = "fine", "coarse"
 VIEWS = (FINE, COARSE, *BUILT_IN)
-_LEAST = {"vocab_size": 1, "max_words": 1, "rank": 1, "length_prior": 0, "hub_weight": 0, "min_ratio": 0}
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,8 @@ class LinkSettings:
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
         if not all(0 < weight < math.inf for weight in self.view_weights):
             raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None and not value >= least:  # a NaN neither
-                raise ValueError(f"{name}={value}: give {least} or more.")
+        check_least(1, vocab_size=self.vocab_size, max_words=self.max_words, rank=self.rank)
+        check_least(0, length_prior=self.length_prior, hub_weight=self.hub_weight, min_ratio=self.min_ratio)
         for name in ("mixture", "static_mixture"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
@@ -64,7 +62,7 @@ class LinkSettings:
             ValueError: an entry that is not of the form lo=words, a language without text, a segmenter that is not
                 built in and could not travel with the model.
         """
-        chosen = dict(entry.partition("=")[::2] for entry in self.segmenters)
+        chosen = named_entries("segmenters", self.segmenters, "lo=words")
         for language, segmenter in chosen.items():
             if language not in languages or segmenter not in BUILT_IN:
                 allowed = f"one of {', '.join(BUILT_IN)} for one of {', '.join(languages)}"
@@ -105,8 +103,7 @@ class LexicalArguments(LinkSettings, TextArguments):
     def __post_init__(self):
         TextArguments.__post_init__(self)
         LinkSettings.__post_init__(self)
-        if self.folds < 0:
-            raise ValueError(f"folds={self.folds}: give 0 or more.")
+        check_least(0, folds=self.folds)
         if self.folds == 1 or (self.distractors and not self.folds):
             raise ValueError(f"folds={self.folds}, distractors={self.distractors}: give 2 folds or more, or neither.")
         # These refuse bad values, here and not after the text was read.
@@ -120,8 +117,8 @@ class LexicalArguments(LinkSettings, TextArguments):
         Raises:
             ValueError: an entry that is not of the form zh=FILE, a language without text, a language given twice.
         """
-        files = dict(entry.partition("=")[::2] for entry in self.distractors)
-        if len(files) < len(self.distractors) or not set(files) <= set(self.languages) or not all(files.values()):
+        files = named_entries("distractors", self.distractors, "zh=FILE")
+        if not set(files) <= set(self.languages):
             allowed = f"for any of {', '.join(self.languages)} one file, e.g. {self.languages[0]}=FILE"
             raise ValueError(f"distractors={self.distractors}: give {allowed}.")
         return files

@@ -207,7 +207,7 @@ def test_best_weights_of_an_earlier_run_are_not_taken_over(tmp_path):
     ("settings", "message"),
     [
         ({"updates": "two"}, "updates='two' is not one of one, four"),
-        ({"cpu_seconds": -1.0}, "cpu_seconds=-1.0 must be more than 0"),
+        ({"cpu_seconds": -1.0}, "cpu_seconds=-1.0: give 0 or more"),
         ({"segmenters": ["lo"]}, "'lo' is not of the form"),
         ({"negatives": "hard"}, "negatives='hard' is not one of"),
         ({"size": 5}, "size=5"),

@@ -121,9 +121,9 @@ def test_the_trainer_resumes_in_the_middle(aligned, tmp_path):
     ("settings", "part"),
     [
         ({"mixing": "even"}, "mixing='even' is not one of proportional, temperature"),
-        ({"mixing_temperature": 0.2}, "mixing_temperature=0.2 is below 1"),
-        ({"bucket": 0}, "bucket=0 is below 1"),
-        ({"mixing_temperature": float("nan")}, "mixing_temperature=nan is below 1"),
+        ({"mixing_temperature": 0.2}, "mixing_temperature=0.2: give 1 or more"),
+        ({"bucket": 0}, "bucket=0: give 1 or more"),
+        ({"mixing_temperature": float("nan")}, "mixing_temperature=nan: give 1 or more"),
         ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
     ],
 )
