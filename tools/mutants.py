@@ -63,7 +63,7 @@ MODULES = {
     "hfxling/models/lexical_sparse.py": "tests/models/test_lexical_sparse.py",
     "hfxling/models/lexical_vectors.py": "tests/models/test_lexical_vectors.py",
     "hfxling/methods/lexical/arguments.py": _LEXICAL,
-    "hfxling/methods/lexical/data.py": _LEXICAL,
+    "hfxling/methods/lexical/data.py": f"{_LEXICAL} tests/methods/lexical/test_data.py",
     "hfxling/methods/lexical/evaluate.py": "tests/methods/lexical/test_evaluate.py tests/recipes/test_lexical.py "
     + _LEXICAL,
     "hfxling/methods/lexical/export.py": "tests/methods/lexical/test_export.py tests/recipes/test_lexical.py",

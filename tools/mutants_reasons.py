@@ -20,4 +20,22 @@ REASONS = {
     "d0bb47e942": "equivalent but for the time: a copy that nobody writes to",
     # lexical/train.py: np.linspace(1, count - 1, ...)
     "4dfabbb354": "another evenly spaced sample of sentences, as good as this one",
+    # prior.py: _trained(tables, batches, range(AGREE), agree=True)
+    "bd665e6815": "equivalent: directions agree from the turn AGREE on",
+    # shards.py: write_table(..., use_dictionary=True)
+    "25160ecbe6": "equivalent but for the size of a scratch file",
+    # lexical_vectors.py: if start >= end
+    "7e0f37a21a": "equivalent: an empty block between two parts",
+    # lexical/evaluate.py: zip(models, folds, strict=False)
+    "73ff475c6f": "guards against a caller that does not exist: every fold has its model",
+    # static.py: if min(linked.shape) < _EXACT
+    "26df8538c5": "equivalent but for the time: which of two factorisations that agree runs",
+    # static.py: shortest_path(edges, directed=False, unweighted=False)
+    "657bfbc731": "equivalent: every edge weighs 1",
+    # precision.py: if abs(share - before) <= 1e-6
+    "087a1d7699": "equivalent: no computed step is that very number",
+    # grow.py: fit(..., static=True)
+    "dc80e57df7": "equivalent but for the time: vectors that nobody reads",
+    # impostors.py: reached >= needed
+    "b474709f52": "differs only where the scores of two sentences are equal to the last bit",
 }

@@ -143,6 +143,27 @@ def test_short_lines_need_both_sides(train, leaks):
     assert bool(leaks_of(parallel([train[0]], [train[1]]), parallel(*zip(*test)))) == leaks
 
 
+@pytest.mark.parametrize(
+    ("train", "is_leak"),
+    [
+        ("She sold 9 eggs.", True),  # 12 characters, the same ones
+        ("She sold 8 eggs.", False),  # one of so few differs
+        ("She sold 9 \U000e0100eggs.", True),  # a variation selector is no character of the text
+        ("An old ferry left the pie.", True),  # 20 characters of 21
+        ("An old ferry left the pi.", False),  # 19 of 21
+    ],
+)
+def test_how_long_one_side_alone_has_to_be(train, is_leak):
+    test = parallel(["She sold 9 eggs.", "An old ferry left the pier."], ["một", "hai"])
+    assert bool(leaks_of(parallel([train], ["khác"]), test)) == is_leak
+
+
+def test_both_sides_are_of_one_training_pair():
+    test = parallel(["谢谢", "去哪儿"], ["Cảm ơn", "Đi đâu"])
+    train = parallel(["去哪儿", "我", "你"], ["Anh ấy", "Tôi", "Cảm ơn"])
+    assert leaks_of(train, test) == []
+
+
 def test_drop_removes_train_rows_and_keeps_the_rest_in_order():
     train = parallel([LINE, "a", LINE.replace("island", "valley"), "b"], ["1", "2", "3", "4"]).add_column(
         "id", [7, 8, 9, 10]

@@ -1,13 +1,14 @@
 """Dense and sparse scores as one: against a slow sum, chosen by known pairs, kept with what it was made for."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from scipy.sparse import csr_array, random_array
 
-from hfxling.encoders.fusion import CSLS_K, FILE, GRID, ROLES, TENSORS, Fusion, fit_fusion, pool_rows
+from hfxling.encoders.fusion import CSLS_K, FILE, GRID, ROLES, TENSORS, Fusion, fit_fusion, pool_rows, stored
 from hfxling.evaluation.retrieval import gold_ranks
 
 COUNT, KNOWN = 60, 40
@@ -66,6 +67,20 @@ def test_the_inner_product_is_the_sum_of_both_scores():
     assert abs(alone - query[[3]]).max() < 1e-5
 
 
+def test_texts_are_compared_with_those_of_the_other_role():
+    sides, others = texts(0.5, 0.5), texts(0.5, 0.5, seed=1)
+    fusion = fitted(sides)
+    same = fusion.vectors(*sides[0], "zh", "query").toarray()
+    for role, matters in (("query", False), ("document", True)):
+        pools = fusion.pools | {("vi", role): others[1]}
+        changed = replace(fusion, pools=stored(pools)).vectors(*sides[0], "zh", "query").toarray()
+        assert (abs(changed - same).max() > 1e-2) == matters
+
+
+def test_of_weights_that_find_equally_much_the_middle_one_is_taken():
+    assert fitted(texts(0, 0)).weight == 0.5
+
+
 def test_unrelated_sentences_differ_by_one_in_either_score():
     sides = texts(0.5, 0.5)
     fusion = fitted(sides)
@@ -100,8 +115,8 @@ def test_it_is_kept_with_the_hash_of_its_sparse_encoder(tmp_path):
     fusion.save(tmp_path)
     again = Fusion.load(tmp_path, "abc")
     assert again.languages == ("zh", "vi")
-    for vectors, stored in zip(fused(fusion, sides), fused(again, sides)):
-        assert abs(vectors - stored).max() == 0
+    for vectors, loaded in zip(fused(fusion, sides), fused(again, sides)):
+        assert abs(vectors - loaded).max() == 0
     with pytest.raises(ValueError, match="was made for the sparse encoder abc, not abd"):
         Fusion.load(tmp_path, "abd")
     for name in (FILE, TENSORS):

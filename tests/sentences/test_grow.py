@@ -12,7 +12,7 @@ from hfxling.files import files_of
 from hfxling.sentences import grow as module
 from hfxling.sentences.blocks import both_ways
 from hfxling.sentences.engine import Mined, select
-from hfxling.sentences.impostors import Impostors, mutual_pairs, of_precision
+from hfxling.sentences.impostors import Impostors, best_precision, mutual_pairs, of_precision
 
 PAIRED, ALONE = 210, 70
 LANGUAGES = ("zh", "vi")
@@ -146,6 +146,20 @@ def test_heaps_without_a_mutual_pair(text, monkeypatch, refusal):
     assert "of 0 pairs that are found only 0 are likely translations" in said
 
 
+def test_a_poorer_last_round_is_not_taken(monkeypatch):
+    rounds = []
+
+    def mine(self, learnt):
+        rounds.append(np.arange(200 if not rounds else 150))
+        return Mined(rounds[-1], rounds[-1], -rounds[-1].astype(float)), ()
+
+    monkeypatch.setattr(module.Heaps, "mine", mine)
+    monkeypatch.setattr(module, "of_precision", lambda pairs, given, wanted: (pairs, None))
+    texts = [[f"{side} {i}" for i in range(250)] for side in LANGUAGES]
+    grown = module.grow(texts, LANGUAGES, vectors=np.random.default_rng(0).normal(size=(2, 250, 4)))
+    assert [len(rounds), len(grown.pairs.score), grown.best.strict] == [2, 200, 200]
+
+
 def test_the_share_of_wrong_pairs_is_that_of_impostors():
     """1,000 sources, 600 with a translation; of sources without one a tenth gets a pair, with scores below 5."""
     scores = np.concatenate([np.linspace(10, 2, 600), np.linspace(5, 1, 40)])
@@ -165,6 +179,19 @@ def test_the_share_of_wrong_pairs_is_that_of_impostors():
     nothing, estimate = of_precision(pairs, (side, side), 0.95)
     assert estimate is None
     assert len(nothing.score) == 0
+
+
+def test_the_best_estimate_is_that_of_some_threshold():
+    order = np.arange(100)
+    pairs = Mined(order, order, np.linspace(10, 2, 100))
+    given = np.full(100, -np.inf)
+    given[::5] = np.linspace(9, 1, 20)
+    side = Impostors(given, given, np.zeros(100, bool), 200)
+    best = best_precision(pairs, (side, side))
+    kept, estimate = of_precision(pairs, (side, side), best)
+    assert len(kept.score) > 0
+    assert estimate.precision == pytest.approx(best)
+    assert of_precision(pairs, (side, side), best + 0.005)[1] is None
 
 
 @pytest.mark.parametrize("exchanged", [False, True])

@@ -160,6 +160,13 @@ def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
     np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 
 
+def test_keys_of_null_and_of_padding():
+    pairs, _ = sentences(10)
+    table = LinkPrior.learn(pairs, CLASSES).tables[0]._replace(classes=10)
+    keys = link_prior.keys_of(table, np.array([[4, -1]]), np.array([[5, 6, -1]]))
+    assert keys.tolist() == [[[5, 45, -1], [6, 46, -1], [-1, -1, -1]]]
+
+
 def test_text_without_words_is_refused():
     with pytest.raises(ValueError, match="lo-zh: none of 2 pairs has words on both sides"):
         LinkPrior.learn(EncodedPairs(("lo", "zh"), [[], [5]], [[4], []]), CLASSES)

@@ -82,7 +82,7 @@ def fit(
         anchors=anchor_sizes,
         encoder=encoder_id,
         encoder_revision=None if encoder_id is None else encoder_revision,
-        **_length_prior(bags, languages),
+        **length_prior(bags, languages),
     )
     model = LexicalModel(config, links, anchors, tokenizers).eval()
     set_scales(model, bags, settings)
@@ -163,7 +163,7 @@ def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, l
     return anchors
 
 
-def _length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
+def length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
     """The fields of the configuration that say how long translations are.
 
     The mean log length ratio of a pair is the difference of two means, one a language, fitted by least squares over the

@@ -13,7 +13,7 @@ from hfxling.evaluation.retrieval import gold_ranks
 from hfxling.methods.lexical.arguments import LexicalArguments, LinkSettings
 from hfxling.methods.lexical.data import View, prepare, read_distractors, read_lexicon, segmenter_of
 from hfxling.methods.lexical.evaluate import cross_validated, rank
-from hfxling.methods.lexical.train import fit, set_scales, view_links
+from hfxling.methods.lexical.train import fit, length_prior, set_scales, view_links
 from hfxling.words.pairs import EncodedPairs
 
 
@@ -167,6 +167,28 @@ def test_what_a_user_can_get_wrong(change, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
         fit_lexical(**given)
     assert "\n" not in str(error.value)
+
+
+def test_lengths_vary_around_the_means_of_their_languages():
+    rng = np.random.default_rng(0)
+    lengths = {"zh": rng.integers(3, 9, 40), "vi": rng.integers(5, 20, 40)}
+    pair = {lang: SimpleNamespace(lengths=counts) for lang, counts in lengths.items()}
+    prior = length_prior([pair], ["zh", "vi"])
+    for lang, bag in pair.items():
+        assert prior["length_means"][lang] == pytest.approx(np.log(bag.lengths).mean())
+    assert prior["length_sigma"] == pytest.approx(np.log(pair["vi"].lengths / pair["zh"].lengths).std())
+
+
+def test_the_scale_of_several_pairs_is_that_of_one():
+    one = fit_lexical(*texts(("zh", "vi")), languages=("zh", "vi"), views=["fine"])
+    two = fit_lexical({("zh", "vi"): texts(("zh", "vi")), ("zh", "lo"): texts(("zh", "lo"))}, views=["fine"])
+    assert two.config.length_scale == pytest.approx(one.config.length_scale, rel=0.3)
+
+
+def test_without_hub_weight_no_sentence_is_remembered():
+    none = {"zh": [0, 0], "vi": [0, 0]}
+    model = fit_lexical(*texts(("zh", "vi")), languages=("zh", "vi"), views=["fine"], hub_weight=0)
+    assert model.config.anchors == none
 
 
 @pytest.mark.parametrize(
