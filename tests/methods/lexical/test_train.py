@@ -171,12 +171,21 @@ def test_what_a_user_can_get_wrong(change, message):
 
 def test_lengths_vary_around_the_means_of_their_languages():
     rng = np.random.default_rng(0)
-    lengths = {"zh": rng.integers(3, 9, 40), "vi": rng.integers(5, 20, 40)}
-    pair = {lang: SimpleNamespace(lengths=counts) for lang, counts in lengths.items()}
-    prior = length_prior([pair], ["zh", "vi"])
-    for lang, bag in pair.items():
-        assert prior["length_means"][lang] == pytest.approx(np.log(bag.lengths).mean())
-    assert prior["length_sigma"] == pytest.approx(np.log(pair["vi"].lengths / pair["zh"].lengths).std())
+    lengths = [
+        {"zh": rng.integers(3, 9, 40), "vi": rng.integers(5, 20, 40)},
+        {"zh": rng.integers(3, 9, 90), "lo": rng.integers(20, 50, 90)},
+    ]
+    pairs = []
+    for pair in lengths:
+        pairs.append({lang: SimpleNamespace(lengths=counts) for lang, counts in pair.items()})
+    alone = length_prior(pairs[:1], ["zh", "vi"])
+    for lang, counts in lengths[0].items():
+        assert alone["length_means"][lang] == pytest.approx(np.log(counts).mean())
+    assert alone["length_sigma"] == pytest.approx(np.log(lengths[0]["vi"] / lengths[0]["zh"]).std())
+    means = length_prior(pairs, ["zh", "vi", "lo"])["length_means"]
+    residuals = [np.log(counts) - means[lang] for pair in lengths for lang, counts in pair.items()]
+    assert np.concatenate(residuals).mean() == pytest.approx(0)
+    assert means["lo"] - means["zh"] == pytest.approx(np.log(lengths[1]["lo"] / lengths[1]["zh"]).mean())
 
 
 def test_the_scale_of_several_pairs_is_that_of_one():
