@@ -169,6 +169,17 @@ def test_what_a_user_can_get_wrong(change, message):
     assert "\n" not in str(error.value)
 
 
+def test_further_views_count_half():
+    assert LinkSettings(views=["coarse", "fine"]).view_weights == [1.0, 0.5]
+    with pytest.raises(ValueError, match=r"view_weights=\[1.0, 0.0\]: give weights above 0"):
+        LinkSettings(views=["coarse", "fine"], view_weights=[1.0, 0.0])
+
+
+def test_both_languages_may_have_distractors():
+    recipe = LexicalArguments(train_data=["sample"], pairs=["zh-vi"], folds=2, distractors=["zh=a", "vi=b"])
+    assert recipe.distractor_files() == {"zh": "a", "vi": "b"}
+
+
 def test_lengths_vary_around_the_means_of_their_languages():
     rng = np.random.default_rng(0)
     lengths = [
