@@ -194,8 +194,12 @@ class Vocabulary:
         tokenizer = Tokenizer(models.WordLevel({}, unk_token=SPECIAL_TOKENS["unk_token"]))
         tokenizer.normalizer = _CUTTING_NORMALIZER if segmenter == "characters" else _NORMALIZER
         tokenizer.pre_tokenizer = _cuts(segmenter)
-        settings = {"vocab_size": size or 2**31, "min_frequency": min_count or 1, "show_progress": False}
-        trainer = trainers.WordLevelTrainer(special_tokens=[*SPECIAL_TOKENS.values()], **settings)
+        trainer = trainers.WordLevelTrainer(
+            special_tokens=[*SPECIAL_TOKENS.values()],
+            vocab_size=size or 2**31,
+            min_frequency=min_count or 1,
+            show_progress=False,
+        )
         tokenizer.train_from_iterator(lines, trainer)
         if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
             limits = f"a size of {size}" if size else f"min_count={min_count}"

@@ -236,8 +236,9 @@ class WordStates:
         if not len(sentences):
             return []
         words = [list(map(as_seen, sentence)) for sentence in sentences]
-        options = {"truncation": True, "max_length": self.max_length}
-        encoded = self.tokenizer(words, is_split_into_words=True, return_attention_mask=False, **options)
+        encoded = self.tokenizer(
+            words, is_split_into_words=True, return_attention_mask=False, truncation=True, max_length=self.max_length
+        )
         ids = encoded["input_ids"]
         vectors: list[np.ndarray] = [np.empty(0)] * len(ids)
         for rows, inputs in length_sorted(self.tokenizer, ids, self.model.device):

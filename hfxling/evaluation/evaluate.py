@@ -251,8 +251,12 @@ class _Models:
         """What is measured."""
         if self._vectors is not None:
             return self._vectors
-        revisions = {"revision": self._revisions["model"], "lexical_revision": self._revisions["lexical"]}
-        return self._load(self._given["model"], self._given["lexical"], **revisions)
+        return self._load(
+            self._given["model"],
+            self._given["lexical"],
+            revision=self._revisions["model"],
+            lexical_revision=self._revisions["lexical"],
+        )
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:

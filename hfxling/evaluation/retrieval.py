@@ -219,8 +219,16 @@ def ranking_results(
     for i, ranking in enumerate(rankings):
         for k in ks:
             theirs = None if baseline is None else hits_at(baseline[i].ranks, k)
-            of_ranking = {"direction": ranking.direction, "settings": {**ranking.settings, **(settings or {})}}
-            rows.append(mean_result(f"P@{k}", hits_at(ranking.ranks, k), baseline=theirs, **of_ranking, **fields))
+            rows.append(
+                mean_result(
+                    f"P@{k}",
+                    hits_at(ranking.ranks, k),
+                    baseline=theirs,
+                    direction=ranking.direction,
+                    settings={**ranking.settings, **(settings or {})},
+                    **fields,
+                )
+            )
     return rows
 
 
@@ -260,9 +268,18 @@ def retrieval_results(
     **fields,
 ) -> list[EvalResult]:
     """P@k of both directions as result rows: `rank_translations`, then `ranking_results`, which takes `fields`."""
-    how = {"methods": methods, "centering": centering, "means": means, "csls_k": csls_k}
     return ranking_results(
-        rank_translations(source, target, source_lang=source_lang, target_lang=target_lang, **how), **fields
+        rank_translations(
+            source,
+            target,
+            source_lang=source_lang,
+            target_lang=target_lang,
+            methods=methods,
+            centering=centering,
+            means=means,
+            csls_k=csls_k,
+        ),
+        **fields,
     )
 
 

@@ -175,8 +175,13 @@ def _of_record(record: Mapping) -> str:
 @cache
 def template(name: str) -> Template:
     """A card's template."""
-    options = {"undefined": StrictUndefined, "trim_blocks": True, "keep_trailing_newline": True}
-    environment = Environment(loader=PackageLoader("hfxling.hub"), autoescape=False, **options)  # Markdown, not HTML
+    environment = Environment(
+        loader=PackageLoader("hfxling.hub"),
+        autoescape=False,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )  # Markdown, not HTML
     return environment.get_template(f"{name}.md.jinja")
 
 

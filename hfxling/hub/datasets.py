@@ -46,8 +46,9 @@ def release_dataset(what: Release, *, languages: Sequence[str]) -> Published:
     card = dataset_card(what.repo_id, files, languages, what.licence)
     contents = dict(files) | {CARD: card.encode()}
     refuse(what.folder, text_faults(contents))
-    options = {"branch": what.branch, "kind": "dataset", "is_compared": what.asks_hub}
-    plan = upload.plan_upload(api, what.repo_id, contents, **options)
+    plan = upload.plan_upload(
+        api, what.repo_id, contents, branch=what.branch, kind="dataset", is_compared=what.asks_hub
+    )
     return put(api, [plan], what, f"{what.folder}: {upload.counted(len(files))}, card and licence are in order")
 
 

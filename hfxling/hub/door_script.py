@@ -94,8 +94,10 @@ def sparse(name: str, job: dict) -> dict:
 
     model = SparseEncoder(f"{name}/sparse", device="cpu", trust_remote_code=True)
     assert type(model[0]).__module__.startswith("transformers_modules"), type(model[0])
-    dense = {"convert_to_sparse_tensor": False}
-    return {language: model.encode_query(lines, language=language, **dense) for language, lines in job["texts"].items()}
+    return {
+        language: model.encode_query(lines, language=language, convert_to_sparse_tensor=False)
+        for language, lines in job["texts"].items()
+    }
 
 
 DOORS = {

@@ -97,8 +97,13 @@ def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) ->
         # The recipe and the encoder say these: a siamese head of a single layer is fitted without its number.
         for name in ("hidden_size", "layer", "pooling"):
             settings.pop(name)
-        where = {"layer": frozen.layer_index, "pooling": frozen.pooling, "hub_kwargs": frozen.hub_kwargs}
-        model = cls.from_encoder(frozen.base_model, **where, **settings)
+        model = cls.from_encoder(
+            frozen.base_model,
+            layer=frozen.layer_index,
+            pooling=frozen.pooling,
+            hub_kwargs=frozen.hub_kwargs,
+            **settings,
+        )
     model.head.load_state_dict(head.state_dict())
     return model.eval()
 

@@ -66,8 +66,9 @@ class HeldOutTest:
             # The folder may be a stranger's that is verified: its code runs only where it is this package's own, or the
             # encoder's that was trusted.
             is_trusted = self.encoder.get("trust_remote_code") or not code_faults(folder_contents(folder))
-            options = {"device": self.device, "trust_remote_code": is_trusted}
-            systems[self.kind] = load_encoder(folder, lexical if self.kind in FUSED else None, **options)
+            systems[self.kind] = load_encoder(
+                folder, lexical if self.kind in FUSED else None, device=self.device, trust_remote_code=is_trusted
+            )
         return {name: self._rank(encoder) for name, encoder in systems.items()}
 
     def _rank(self, encoder) -> Ranks:

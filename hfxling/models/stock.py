@@ -265,8 +265,9 @@ class StockModel(PreTrainedModel):
     def _stock_files(self) -> tuple[dict[str, object], dict[str, dict[str, Tensor]]]:
         config = self.config
         layers = self.encoder.config.num_hidden_layers if config.layer == "all" else None
-        settings = {"average_layers": layers, "prompt": config.prompt}
-        return stock_files(self.stock_steps(), config.input_size, config.pooling, **settings)
+        return stock_files(
+            self.stock_steps(), config.input_size, config.pooling, average_layers=layers, prompt=config.prompt
+        )
 
     def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs) -> None:
         """Write the folder described above (without the tokenizer and the card; `hfxling.export` adds them)."""

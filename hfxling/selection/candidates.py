@@ -236,8 +236,9 @@ class Links:
         """Whose similarities of words count, too, when links are learnt."""
         if self.recipe.encoder is None:
             return None
-        options = {"prompt": self.prompt, "device": self.device}
-        return word_encoder(self.recipe.encoder, self.recipe.encoder_revision, self.text.corpus, **options)
+        return word_encoder(
+            self.recipe.encoder, self.recipe.encoder_revision, self.text.corpus, prompt=self.prompt, device=self.device
+        )
 
     def can_be_read(self) -> bool:
         """Whether the encoder that helps can read the text; why not is logged."""
@@ -394,8 +395,9 @@ class Finetuning:
     def _train(self, corpus: Corpus, epochs: int, held_out=None, **limits) -> Finetuned:
         pairs = len(corpus.pairs[0].train)
         with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
-            options = {"epochs": epochs, "seed": self.seed, "device": self.device}
-            self.training_args = schedule(pairs, folder, is_tested=held_out is not None, **options)
+            self.training_args = schedule(
+                pairs, folder, is_tested=held_out is not None, epochs=epochs, seed=self.seed, device=self.device
+            )
             facts = training_facts(self.recipe, self.training_args, corpus, held_out)
             file = self.cache_dir / f"{digest_of(facts)}.safetensors"
             self.kept.append(file)

@@ -361,19 +361,42 @@ def select(
 
     clock = Clock(minutes)
     is_transformer = has_layers(model, revision)
-    given = {"model": model, "revision": revision, "pooling": pooling, "prompt": prompt}
-    given |= {"links_with_model": links_with_model, "one_map": one_map}
-    given |= {"only": only, "choose": choose, "minutes": minutes, "test": _shown_test(test)}
-    given |= {"output": output, "repo": repo, "licence": licence, "seed": seed}
-    given |= {"trust_remote_code": trust_remote_code}
+    given = {
+        "model": model,
+        "revision": revision,
+        "pooling": pooling,
+        "prompt": prompt,
+        "links_with_model": links_with_model,
+        "one_map": one_map,
+        "only": only,
+        "choose": choose,
+        "minutes": minutes,
+        "test": _shown_test(test),
+        "output": output,
+        "repo": repo,
+        "licence": licence,
+        "seed": seed,
+        "trust_remote_code": trust_remote_code,
+    }
     command = _command([source, target] if read else ["SOURCE", "TARGET"], languages, given)
     if model is not None and not is_transformer:
         _check_vectors_suffice(model, (choose, *only), pooling=pooling, links_with_model=links_with_model)
-    options = {"prompt": prompt, "device": device, "trust_remote_code": trust_remote_code}
-    pooling, whole = _pooling_of(model, revision, pooling, has_layers=is_transformer, **options)
+    pooling, whole = _pooling_of(
+        model,
+        revision,
+        pooling,
+        has_layers=is_transformer,
+        prompt=prompt,
+        device=device,
+        trust_remote_code=trust_remote_code,
+    )
 
-    named = {"pairs": [name_of_pair(languages)], "train_data": [read or IN_MEMORY], "test_data": []}
-    named["data_licence"] = licence
+    named = {
+        "pairs": [name_of_pair(languages)],
+        "train_data": [read or IN_MEMORY],
+        "test_data": [],
+        "data_licence": licence,
+    }
     links_args = lexical.Arguments(**named)
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
     test_pairs, test_source = _read_test(test, languages, corpus) if test else (None, None)
@@ -391,23 +414,46 @@ def select(
         competitors = Competitors()
         if wanted("static", "sparse", "fused", "finetuned_fused"):
             competitors.links_in_every_fold = wanted("static", "sparse", "fused")
-            links_cache = Path(cache_dir, "links")
-            options = {"training_args": training_args, "cache_dir": links_cache, "prompt": prompt, "device": device}
-            helped_by = {"encoder": str(model) if is_transformer else None, "encoder_revision": revision}
-            competitors.links = _links(links_args, text, helped_by, links_with_model, folds[0], **options)
+            competitors.links = _links(
+                links_args,
+                text,
+                {"encoder": str(model) if is_transformer else None, "encoder_revision": revision},
+                links_with_model,
+                folds[0],
+                training_args=training_args,
+                cache_dir=Path(cache_dir, "links"),
+                prompt=prompt,
+                device=device,
+            )
         if model is not None and wanted(*ON_THE_ENCODER):
-            frozen = {"base_model": str(model), "base_revision": revision, "pooling": pooling, "prompt": prompt}
-            frozen["max_length"] = _own_limit(str(model), revision) if is_transformer else None
-            single = siamese.Arguments(**named, **frozen, layer="last", one_map=one_map, cache_dir=str(cache_dir))
+            single = siamese.Arguments(
+                **named,
+                base_model=str(model),
+                base_revision=revision,
+                pooling=pooling,
+                prompt=prompt,
+                max_length=_own_limit(str(model), revision) if is_transformer else None,
+                layer="last",
+                one_map=one_map,
+                cache_dir=str(cache_dir),
+            )
             fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
-            of_encoder = {"whole": whole, "has_layers": is_transformer, "fuses_centred": fuses_centred}
-            learning = single, wanted, training_args, text, device
-            competitors.encoder, competitors.heads = make_heads(*learning, **of_encoder)
+            competitors.encoder, competitors.heads = make_heads(
+                single,
+                wanted,
+                training_args,
+                text,
+                device,
+                whole=whole,
+                has_layers=is_transformer,
+                fuses_centred=fuses_centred,
+            )
             if wanted("fused"):
                 competitors.fuse_heads(fuses_centred=fuses_centred)
         if is_transformer and wanted("finetuned", "finetuned_fused"):
-            frozen = {"revision": revision, "pooling": pooling, "prompt": prompt}
-            recipe = dap_options(str(model), **named, **frozen, cache_dir=str(cache_dir))
+            recipe = dap_options(
+                str(model), **named, revision=revision, pooling=pooling, prompt=prompt, cache_dir=str(cache_dir)
+            )
             competitors.finetuning = Finetuning(recipe, text, clock, seed, device, Path(cache_dir, "finetuned"))
             if wanted("finetuned_fused"):
                 competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
@@ -421,8 +467,7 @@ def select(
     came = {"model": model, "revision": revision, "prompt": prompt, "trust_remote_code": trust_remote_code}
     encoder = {} if model is None else came
     fitted = _Fitted(competitors, training_args, inputs, called, command, test_pairs, test_source, encoder, device)
-    is_chosen = choose is not None
-    selection = Selection(languages, candidates, winner, best, text, folds, chosen=is_chosen, _fitted=fitted)
+    selection = Selection(languages, candidates, winner, best, text, folds, chosen=choose is not None, _fitted=fitted)
     if output is None:
         competitors.forget()
     else:

@@ -230,8 +230,17 @@ def bootstrap(
         logger.info("round %d: %d pairs, %d of the wanted precision", this.number, this.mined, this.strict)
 
     texts = (sides[0].texts, sides[1].texts)
-    options = {"rounds": rounds, "precision": precision, "seed": seed, "memory": memory}
-    grown = grow(texts, pair, vectors=vectors, known=known, report=report, **options)
+    grown = grow(
+        texts,
+        pair,
+        vectors=vectors,
+        known=known,
+        report=report,
+        rounds=rounds,
+        precision=precision,
+        seed=seed,
+        memory=memory,
+    )
     rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
     _warn_of_no_pairs(rows, known, grown)
     learnt = []

@@ -188,8 +188,14 @@ def lexicon(
             asked = [*counts[side], *dictionary_words[side]]
             asked_tables.append(word_table(links.vocabularies[side], vectors[side], asked))
         scores = score_lexicon(entries, *asked_tables)
-        described = {"dataset": str(dictionary), "split": "all", "direction": "->".join(links.languages)}
-        results = lexicon_results(scores, entries, model=links.name, **described)
+        results = lexicon_results(
+            scores,
+            entries,
+            model=links.name,
+            dataset=str(dictionary),
+            split="all",
+            direction="->".join(links.languages),
+        )
     lines_of = occurrences(encoded[1], runs, letters_only=False)
     rows = _translations(text, lines_of_words[0], lines_of, counts[0], tables, top, min_count)
     result = Lexicon(links.languages, rows, results)

@@ -154,10 +154,17 @@ def watcher(tests: Tests, vocabularies: Mapping[str, Vocabulary], priors: Sequen
         rows = []
         for languages, entries in tests.dictionaries.items():
             words, static = _static(model, vocabularies, languages)
-            fields = {"split": "test", "direction": "->".join(languages)}
             for protocol in PROTOCOLS:
                 name = f"dictionary {'-'.join(languages)} {protocol}"
-                measured = protocol_results(entries, words, static, protocols=[protocol], dataset=name, **fields)
+                measured = protocol_results(
+                    entries,
+                    words,
+                    static,
+                    protocols=[protocol],
+                    dataset=name,
+                    split="test",
+                    direction="->".join(languages),
+                )
                 rows += [row for row in measured if row.metric == "P@1"]
         for row in gold_rows(tests.gold, model, vocabularies, priors):
             if row.metric == "AER":
@@ -236,8 +243,9 @@ def gold_results(aligner: LineAligner, path: str, **settings) -> list[EvalResult
     """AER, precision, recall and F1 on a file of gold links."""
     gold = read_aligned(path)
     lines = list(aligner(*texts_of(gold)))
-    fields = {"dataset": f"gold {Path(path).stem}", "split": "test", "settings": settings}
-    return alignment_results([line.links for line in lines], gold, **fields)
+    return alignment_results(
+        [line.links for line in lines], gold, dataset=f"gold {Path(path).stem}", split="test", settings=settings
+    )
 
 
 def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:

@@ -165,8 +165,17 @@ class HeldOut:
         to_pivot, from_pivot = zip(*rankings.values())  # each language's rankings are those of both directions
         for direction, ranked in ((f"xx->{self.pivot}", to_pivot), (f"{self.pivot}->xx", from_pivot)):
             hits = np.concatenate([hits_at(ranking.ranks, 1) for ranking in ranked])
-            of_text = {"dataset": DEVELOPMENT, "split": "train", "settings": ranked[0].settings | settings}
-            rows.append(mean_result("P@1 avg", hits, direction=direction, **of_text, **fields))
+            rows.append(
+                mean_result(
+                    "P@1 avg",
+                    hits,
+                    direction=direction,
+                    dataset=DEVELOPMENT,
+                    split="train",
+                    settings=ranked[0].settings | settings,
+                    **fields,
+                )
+            )
         return rows
 
     def _by_training(self, codes: dict) -> dict[str, list]:

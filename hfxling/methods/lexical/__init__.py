@@ -41,9 +41,10 @@ __all__ = [
 def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Make the links an encoder, and measure how it finds translations."""
     settings, seed = narrowed(LinkSettings, recipe), training_args.seed
-    helper = {"encoder": recipe.encoder, "encoder_revision": recipe.encoder_revision}
     with training_cost() as cost:
-        model = fit(prepared.views, settings, **helper, seed=seed)
+        model = fit(
+            prepared.views, settings, encoder=recipe.encoder, encoder_revision=recipe.encoder_revision, seed=seed
+        )
     size = {"segments": sum(map(sum, model.config.vocab_sizes.values()))}
     reached = size | {"links": sum(map(sum, model.config.links.values())) // 2} | cost
     if not training_args.should_save:  # one process evaluates and writes

@@ -94,9 +94,16 @@ def _measured(
 
     pairs = PreparedPairs(prepared.corpus, [vectors])
     fields = {"model": model_name(recipe.base_model), "seed": seed}
-    how = {"similarities": recipe.similarities, "centerings": CENTERINGS}
     settings = {"layer": recipe.layer, "pooling": recipe.pooling}
-    results = retrieval_results(pairs, before, [partial(plain_output, head)], settings=settings, **how, **fields)
+    results = retrieval_results(
+        pairs,
+        before,
+        [partial(plain_output, head)],
+        settings=settings,
+        similarities=recipe.similarities,
+        centerings=CENTERINGS,
+        **fields,
+    )
     return results, partial(final_vectors, pairs, [finished], **fields)
 
 

@@ -267,8 +267,9 @@ def train_from(
     inputs = head_inputs(head, sides)
     starts = standardised(*inputs, shared=not settings.per_language, whiten=settings.inputs == "whitened")
     width = head.config.input_size
-    plain = {"hidden_size": width, "normalize_input": False, "center_input": False}
-    inner = SiameseHead(settings.head_config(width, list(sides), **plain))
+    inner = SiameseHead(
+        settings.head_config(width, list(sides), hidden_size=width, normalize_input=False, center_input=False)
+    )
     inner.load_state_dict(head.state_dict(), strict=False)
     moved = {}
     for lang, start, side in zip(sides, starts, inputs):
@@ -294,12 +295,26 @@ def infonce_maps(
 
     It competes with settings of its own, `INFONCE_SETTINGS`: those of the run would make the choice depend on them.
     """
-    quiet = {"save_strategy": "no", "logging_strategy": "no", "disable_tqdm": True, "resume_from_checkpoint": None}
     steps = min(INFONCE_STEPS, INFONCE_EPOCHS * math.ceil(len(source) / training_args.train_batch_size))
-    quick = replace_arguments(training_args, **INFONCE_SETTINGS, **quiet, max_steps=steps)
+    quick = replace_arguments(
+        training_args,
+        **INFONCE_SETTINGS,
+        save_strategy="no",
+        logging_strategy="no",
+        disable_tqdm=True,
+        resume_from_checkpoint=None,
+        max_steps=steps,
+    )
     per_language = not settings.one_map
-    plain = {"normalize_input": False, "center_input": False, "one_map": False}
-    settings = replace(settings, fit="infonce", inputs="whitened", per_language=per_language, **plain)
+    settings = replace(
+        settings,
+        fit="infonce",
+        inputs="whitened",
+        per_language=per_language,
+        normalize_input=False,
+        center_input=False,
+        one_map=False,
+    )
     sides = {"source": np.asarray(source, np.float32), "target": np.asarray(target, np.float32)}
     set_seed(training_args.seed)
     texts = [""] * len(source)  # only their number counts: in-batch softmax draws no negatives among them
