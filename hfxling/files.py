@@ -50,7 +50,7 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
             yield scratch
             _pour(scratch, str(final))
         return
-    final = Path(os.path.realpath(final))
+    final = Path(os.path.realpath(Path(final).expanduser()))
     final.parent.mkdir(parents=True, exist_ok=True)
     _clear_dead(final)
     scratch_dir = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SCRATCH, dir=final.parent))
@@ -135,7 +135,7 @@ def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
     Raises:
         ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
     """
-    path = Path(place)
+    path = Path(place).expanduser()
     if is_stream(path) and not is_folder:
         return
     if path.exists() and path.is_dir() != is_folder:

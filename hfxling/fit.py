@@ -44,8 +44,10 @@ from hfxling.methods.frozen import PairVectors, Sides
 from hfxling.methods.lexical.card import described as describe_lexical
 from hfxling.methods.lexical.export import export_lexical
 from hfxling.methods.siamese.card import described as describe_head
+from hfxling.missing import check_device
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.progress import hidden
+from hfxling.values import check_seed
 from hfxling.words.aligner import Aligner
 
 Texts = Sequence[str]
@@ -247,7 +249,15 @@ def fit_lexical(
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
     pairs = _checked(source, target, languages)
     corpus = Corpus.in_memory(pairs)
-    with _settings(lexical.LinkSettings, {}, options, seed, progress) as (settings, _):
+    check_seed(seed)
+    _refuse_unknown(options, set(lexical.LinkSettings.__dataclass_fields__))
+    if model is None:
+        for name, value in (("revision", revision), ("prompt", prompt)):
+            if value is not None:
+                raise ValueError(f"{name}={value!r}: there is no model that it could be of; leave it out.")
+    check_device(device)
+    settings = lexical.LinkSettings(**options)
+    with hidden(not progress):
         encoder = encoder_name = None
         if model is not None:
             encoder = lexical.word_encoder(model, revision, corpus, prompt=prompt, device=device)
@@ -330,11 +340,13 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
     if isinstance(source, Mapping) and not (target is None and languages is None):
         raise ValueError("source names both sides of every language pair; leave target and languages out.")
     pairs = {}
+    if isinstance(languages, str):
+        raise ValueError(f"languages={languages!r}: give the codes of two languages, such as ('zh', 'vi').")
     texts_of = source if isinstance(source, Mapping) else {tuple(languages or _UNNAMED): (source, target)}
     if not texts_of:
         raise ValueError("source names no language pair: give the texts of at least one.")
     for pair, sides in texts_of.items():
-        if len(pair) != 2:
+        if isinstance(pair, str) or len(pair) != 2:
             raise ValueError(f"languages={pair!r}: give the codes of two languages, such as ('zh', 'vi').")
         if tuple(pair) != _UNNAMED:
             parse_pair(name_of_pair(pair))  # refuses what is no language
@@ -351,6 +363,13 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
     return pairs
 
 
+def _refuse_unknown(options: Mapping, known: set[str]) -> None:
+    for key in options:
+        if key not in known:
+            near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
+            raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
+
+
 @contextmanager
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
@@ -358,10 +377,10 @@ def _settings(
     """A method's settings and the Trainer's arguments, which has a temporary folder; `options` are fields of either."""
     ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
-    for key in options:
-        if key not in ours | of_trainer:
-            near = difflib.get_close_matches(key, sorted(ours | of_trainer), n=1, cutoff=0.0)
-            raise ValueError(f"unknown option {key!r}; the nearest known one is {near[0]!r}.")
+    _refuse_unknown(options, ours | of_trainer)
+    for key in ("eval_strategy", "metric_for_best_model"):
+        if key in options:
+            raise ValueError(f"{key}: what is tested while a model is trained is the method's own; leave it out.")
     settings = kind(**{key: value for key, value in options.items() if key in ours})
     if getattr(settings, "init", None) == "published":
         raise ValueError("init='published' goes on training a published model: that is for the recipe.")

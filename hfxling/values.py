@@ -1,20 +1,43 @@
-"""Checks of what is given as plain values: numbers that have a least one, and entries such as zh=FILE."""
+"""Checks of what is given as plain values: numbers that have a least one, seeds, and entries such as zh=FILE."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 
 
 def check_least(least: float, **values: float | None) -> None:
-    """Refuse what is no number, or one below the least; None is what is not given.
+    """Refuse what is no finite number, or one below the least; None is what is not given.
 
     Raises:
-        ValueError: for each of these, NaN among them.
+        ValueError: for each of these.
     """
     for name, value in values.items():
-        if value is not None and not (isinstance(value, Real) and value >= least):
+        if value is not None and not (isinstance(value, Real) and least <= value < math.inf):
             raise ValueError(f"{name}={value!r}: give {least} or more.")
+
+
+def check_counts(least: int, **values: int | None) -> None:
+    """Refuse what is no whole number, or one below the least; None is what is not given.
+
+    Raises:
+        ValueError: for each of these.
+    """
+    for name, value in values.items():
+        if value is not None and not isinstance(value, Integral):
+            raise ValueError(f"{name}={value!r}: give a whole number, {least} or more.")
+        check_least(least, **{name: value})
+
+
+def check_seed(seed: int) -> None:
+    """Refuse what numpy takes for no seed.
+
+    Raises:
+        ValueError: no whole number, or one that is not from 0 to 2^32 - 1.
+    """
+    if not (isinstance(seed, Integral) and 0 <= seed < 2**32):
+        raise ValueError(f"seed={seed!r}: give a whole number from 0 to 4294967295.")
 
 
 def named_entries(option: str, entries: Iterable[str], example: str) -> dict[str, str]:
@@ -23,6 +46,8 @@ def named_entries(option: str, entries: Iterable[str], example: str) -> dict[str
     Raises:
         ValueError: an entry of another form, a name that is given twice.
     """
+    if isinstance(entries, str):  # it would be read letter by letter
+        entries = [entries]
     values = {}
     for entry in entries:
         name, _, value = entry.partition("=")

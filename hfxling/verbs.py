@@ -6,12 +6,13 @@ import inspect
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import wraps
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from hfxling.files import alone_in, alone_with, check_apart, check_place, check_replaceable
-from hfxling.missing import extra_named
+from hfxling.missing import check_device, extra_named
 from hfxling.progress import hidden, without_loading_bars
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ class Result:
 def verb(function: Verb) -> Verb:
     """Make a function a verb.
 
-    Before it runs, a value must be one of those that its parameter's type lists (`Literal`), and every output is looked
-    at: it must be a place that can be written, nothing that is read, and no folder of somebody else; one file is not
-    written twice, nor by two runs at once. `~` means the home folder. `progress=False` hides all bars; those of
-    transformers' loading and writing are hidden always.
+    Before it runs, a value must be one of those that its parameter's type lists (`Literal`), and a number where the
+    type is one; the device must be there. Every output is looked at: it must be a place that can be written, nothing
+    that is read, and no folder of somebody else; one file is not written twice, nor by two runs at once. `~` means the
+    home folder. `progress=False` hides all bars; those of transformers' loading and writing are hidden always.
 
     Raises:
-        ValueError: a value that is not listed; an output that cannot be written, that is read, that would replace what
-            is not ours, or that another run is writing.
+        ValueError: a value that is not listed, what is no number, a device that is not there; an output that cannot be
+            written, that is read, that would replace what is not ours, or that another run is writing.
     """
     signature = inspect.signature(function)
 
@@ -68,7 +69,10 @@ def verb(function: Verb) -> Verb:
         bound.apply_defaults()
         values = bound.arguments
         hints = get_type_hints(function, include_extras=True)
-        _check_choices(hints, values)
+        for name, value in values.items():
+            _check_value(name, value, hints.get(name))
+        if values.get("device") is not None:
+            check_device(values["device"])
         outputs = _outputs(hints, values)
         for name in outputs:
             values[name] = _expanded(values[name])
@@ -116,24 +120,31 @@ def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) ->
     check_apart(files, inputs)
 
 
-def _check_choices(hints: dict[str, Any], values: dict[str, Any]) -> None:
-    """Refuse what is none of the values that `Literal[...]`, `Sequence[Literal[...]]` or either `| None` lists."""
-    for name, value in values.items():
-        hint = hints.get(name)
-        if NoneType in get_args(hint):
-            if value is None:
-                continue
-            hint = get_args(hint)[0]
-        if get_origin(hint) is Literal:
-            choices, chosen = get_args(hint), [value]
-        elif get_origin(hint) is Sequence and get_origin(get_args(hint)[0]) is Literal:
-            check_list(name, value)
-            choices, chosen = get_args(get_args(hint)[0]), value
-        else:
-            continue
-        for each in chosen:
-            if each not in choices:
-                raise ValueError(f"{name}={each!r} is not one of {', '.join(choices)}.")
+def _check_value(name: str, value: Any, hint: Any) -> None:
+    """Refuse what is none of the values that `Literal[...]` or `Sequence[Literal[...]]` lists, or no number as wanted.
+
+    Any of these hints may have `| None`.
+    """
+    if NoneType in get_args(hint):
+        if value is None:
+            return
+        hints = [each for each in get_args(hint) if each is not NoneType]
+        hint = hints[0] if len(hints) == 1 else None
+    if get_origin(hint) is Literal:
+        _check_choice(name, value, get_args(hint))
+    elif get_origin(hint) is Sequence and get_origin(get_args(hint)[0]) is Literal:
+        check_list(name, value)
+        for each in value:
+            _check_choice(name, each, get_args(get_args(hint)[0]))
+    elif hint is int and (isinstance(value, bool) or not isinstance(value, Integral)):
+        raise ValueError(f"{name}={value!r}: give a whole number.")
+    elif hint is float and (isinstance(value, bool) or not isinstance(value, Real)):
+        raise ValueError(f"{name}={value!r}: give a number.")
+
+
+def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not one of {', '.join(choices)}.")
 
 
 def check_revisions(**given: tuple[Any, str | None]) -> None:
@@ -144,7 +155,9 @@ def check_revisions(**given: tuple[Any, str | None]) -> None:
 
 
 def check_list(name: str, value: Any) -> None:
-    """Refuse a string where several are wanted: it would be read letter by letter."""
+    """Refuse a string where several are wanted, which would be read letter by letter, and what is no list."""
+    if isinstance(value, dict) or value is None:
+        raise ValueError(f"{name}={value!r}: give a list.")
     if isinstance(value, str):
         raise ValueError(f"{name}={value!r}: give a list, such as [{value!r}].")
 

@@ -529,3 +529,27 @@ def test_a_malformed_licence_is_refused_and_nothing_is_written(tmp_path):
         with pytest.raises(ValueError, match=f"licence='{licence}' is no licence of the Hub"):
             hfxling.save_lexical(links, tmp_path / "model", licence=licence)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_train_epochs": 3}, "unknown option 'num_train_epochs'"),
+        ({"prompt": "query: "}, "there is no model that it could be of"),
+        ({"seed": -1}, "seed=-1: give a whole number from 0"),
+        ({"hub_weight": 1e300}, "hub_weight=1e[+]300: give 1000 or less"),
+        ({"view_weights": [1e300, 1]}, "give weights above 0 and up to 1000"),
+        ({"static_decay": float("nan")}, "static_decay=nan: give 0 or more"),
+        ({"languages": "zh-vi"}, "give the codes of two languages"),
+    ],
+)
+def test_options_of_links_that_would_do_nothing_or_harm(options, message):
+    given = {"languages": ("zh", "vi")} | options
+    with pytest.raises(ValueError, match=message):
+        hfxling.fit_lexical(["你好"] * 12, ["chào"] * 12, **given)
+
+
+def test_a_vocabulary_may_be_larger_than_its_text():
+    pairs = hfxling.load_parallel("sample", "zh", "vi")[:40]
+    model = hfxling.fit_lexical(pairs["source"], pairs["target"], ("zh", "vi"), vocab_size=10**9)
+    assert max(map(max, model.config.vocab_sizes.values())) < 10**5

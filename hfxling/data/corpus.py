@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hfxling.files import content_hash
-from hfxling.values import check_least
+from hfxling.values import check_counts
 
 from .filters import filter_parallel
 from .leakage import drop_leaks
@@ -65,8 +65,8 @@ class TextArguments:
             if several and not (source.is_template or source.only_for):
                 names = ", ".join(self.pairs)
                 raise ValueError(f"{text!r}: of which of {names} is it? Give zh-vi=FILE, or {{source}}, {{target}}.")
-        check_least(1, max_train_pairs=self.max_train_pairs)
-        check_least(0, min_words=self.min_words)
+        check_counts(1, max_train_pairs=self.max_train_pairs)
+        check_counts(0, min_words=self.min_words)
         check_licence("data_licence", self.data_licence)
 
     @property
@@ -94,7 +94,12 @@ class TextArguments:
     @property
     def name(self) -> str:
         """Of the training data."""
-        return self.data_name or "+".join(dict.fromkeys(Source.parse(text).name for text in self.train_data))
+        return self.data_name or _name_of(self.train_data)
+
+    @property
+    def test_name(self) -> str:
+        """Of the test data."""
+        return self.data_name or _name_of(self.test_sources()) or self.name
 
     def is_possible(self) -> bool:
         """Whether the model that training starts from has what the arguments ask for; a study leaves other rows out."""
@@ -105,6 +110,10 @@ class TextArguments:
         if self.test_data is not None:
             return self.test_data
         return [SAMPLE] if SAMPLE in self.train_data else []
+
+
+def _name_of(sources: Sequence[str]) -> str:
+    return "+".join(dict.fromkeys(Source.parse(text).name for text in sources))
 
 
 TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
@@ -139,6 +148,7 @@ class Corpus:
     pairs: list[PairText]  # the text of every language pair
     name: str  # of the training data
     scored: Sequence[ScoredPairs] = ()  # test text with human scores
+    test_name: str | None = None  # of the test data, where it is another
     coverage: str | None = None  # how the encoder's vocabulary covers the text, in one line
 
     @classmethod
@@ -168,7 +178,7 @@ class Corpus:
 
     def test_fields(self, pair: PairText) -> dict[str, str]:
         """The fields of `EvalResult` that say what was tested on."""
-        return {"dataset": self.name, "split": "test", "revision": pair.revision("test")}
+        return {"dataset": self.test_name or self.name, "split": "test", "revision": pair.revision("test")}
 
     def card_entries(self, licence: str | None) -> list[dict]:
         """The training data as a card describes it, a language pair a line."""
@@ -214,12 +224,13 @@ def load_corpus(
             raise no_text(languages, missing[languages])
         pairs.append(_filtered(settings, languages, joined(parts)))
     _check_used("train_data", settings.train_data, missing)
+    test_name = None
     if tests is None:
-        tests = _test_text(settings)
+        tests, test_name = _test_text(settings), settings.test_name
     for pair in pairs:
         pair.test = tests.get(pair.languages, pair.test)
         _guard_and_cap(settings, pair, scored)
-    return Corpus(pairs, settings.name, scored)
+    return Corpus(pairs, settings.name, scored, test_name)
 
 
 def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:

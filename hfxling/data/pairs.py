@@ -8,7 +8,7 @@ are understood.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from .codes import check_languages
 from .parallel import LONGEST, check_lengths, checked_rows, parse_range, plain_side
 from .readers import Request, find_keys, read_rows
 from .sources import Pair, Source, joined_files, load_pairs
-from .texts import Texts, as_list, check_one_split, file_and_range, is_dataset, read_texts
+from .texts import Texts, as_list, check_one_split, file_and_range, is_dataset, picked, read_texts
 
 IN_MEMORY = "texts in memory"
 Text = str | Path | Sequence[str]
@@ -41,8 +41,13 @@ class Pairs:
 
     def first(self, count: int) -> Pairs:
         """The first so many rows."""
-        rows = {name: getattr(self, name)[:count] for name in ("source", "target", "lines", "values")}
-        return replace(self, **rows, left_out=max(0, len(self) - count))
+        return replace(self.at(range(min(count, len(self)))), left_out=max(0, len(self) - count))
+
+    def at(self, rows: Iterable[int]) -> Pairs:
+        """The pairs of some rows."""
+        source, target, lines = picked(rows, self.source, self.target, self.lines)
+        values = [self.values[row] for row in rows] if self.values else []
+        return replace(self, source=source, target=target, lines=lines, values=values)
 
 
 def read_pairs(

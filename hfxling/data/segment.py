@@ -188,6 +188,8 @@ class Vocabulary:
             code = written_like(lang)
             size = size or (LONE_SIZE if code in _LONE_LANGUAGES else UNIGRAM_SIZE)
             longest = MAX_LETTERS.get(code, 16)
+            # The learner reserves memory for all that it is asked for: no more than there are pieces.
+            size = min(size, len(SPECIAL_TOKENS) + longest * sum(map(len, lines)))
             tokenizer = _learn(learn_unigram, lang, words, size, min_count=min_count or 2, max_length=longest)
             tokenizer.normalizer, tokenizer.pre_tokenizer = _CUTTING_NORMALIZER, cuts
             return cls(lang, tokenizer, segmenter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,17 @@ def check_one_split(text: Any) -> None:
         raise ValueError("a data set that is streamed is read but once: load it without streaming=True.")
 
 
-def numbered_distinct(texts: Iterable[str]) -> tuple[list[str], np.ndarray]:
+def numbered_distinct(texts: Iterable[Hashable]) -> tuple[list, np.ndarray]:
     """Every text once, in the order of the first times, and (N,) the place of each text among them."""
     places: dict[str, int] = {}
     rows = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(rows, np.int64)
+
+
+def distinct_rows(*columns: Sequence[str]) -> np.ndarray:
+    """The rows that no row before has, text by text."""
+    _, places = numbered_distinct(zip(*columns, strict=True))
+    return np.unique(places, return_index=True)[1]
 
 
 def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
@@ -145,6 +151,8 @@ def check_texts(texts: Sequence[str], name: str = "text") -> None:
         name: what errors call them.
     """
     for number, text in enumerate(texts, 1):
+        if not isinstance(text, str):
+            raise ValueError(f"{name} {number} is {text!r}; give text.")
         if len(text) > LONGEST:
             raise ValueError(
                 f"{name} {number}, {text[:30]!r}..., has {len(text):,} letters; give texts of at most {LONGEST:,}."

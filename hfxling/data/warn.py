@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .coverage import coverage_problems, measure_coverage
+from .texts import distinct_rows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -55,6 +56,15 @@ def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: 
         if count > MAX_FOREIGN * total:
             share = f"{count} of {total} {side} texts ({100 * count / total:.0f} %)"
             logger.warning("%s are not in %r; check the languages", share, language)
+
+
+def distinct_tests(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+    """The rows of test pairs that no row before has; others, which could only tie with those, are warned of."""
+    rows = distinct_rows(source, target)
+    repeated = len(source) - len(rows)
+    if repeated:
+        logger.warning("%d of %d test pairs are there before, and are left out", repeated, len(source))
+    return rows
 
 
 def warn_of_blanks(is_blank: np.ndarray, texts: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from hfxling.data.invisible import as_seen
 from hfxling.missing import check_device, check_model, one_line_where_missing
 from hfxling.models.loading import quiet_loading
 from hfxling.progress import shown
-from hfxling.values import check_least
+from hfxling.values import check_counts
 
 from .frozen import WordStates
 from .identity import identity
@@ -58,7 +58,7 @@ class LoadedEncoder(Encoder):
         import sentence_transformers
         from sentence_transformers import SentenceTransformer, SparseEncoder
 
-        check_least(1, batch_size=batch_size)
+        check_counts(1, batch_size=batch_size)
         check_device(device)
         check_model("model", model, SentenceTransformer, SparseEncoder)
         is_in_memory = not isinstance(model, str | Path)
@@ -77,6 +77,8 @@ class LoadedEncoder(Encoder):
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
         super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
+        if is_in_memory and any(type(module).__module__.startswith("hfxling.") for module in self.model):
+            self.label += " with a head"
 
 
 def _check_table(module: StaticEmbedding, name: str) -> None:

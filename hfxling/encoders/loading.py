@@ -55,10 +55,11 @@ def load_encoder(
     from .sparse import SparseVectors, is_sparse
     from .stored import LayerEncoder, StoredVectors
 
-    if source_vectors or target_vectors:
-        if model or lexical or not (source_vectors and target_vectors):
+    source_files, target_files = _listed(source_vectors), _listed(target_vectors)
+    if source_files or target_files:
+        if model is not None or lexical is not None or not (source_files and target_files):
             raise ValueError("source_vectors and target_vectors go together, without model and lexical.")
-        return StoredVectors(_listed(source_vectors), _listed(target_vectors))
+        return StoredVectors(source_files, target_files)
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")
     prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
@@ -110,4 +111,8 @@ def _layer(layer: int | str | None) -> int | str | None:
 
 
 def _listed(paths: Sequence[str | Path] | str | Path) -> list[str | Path]:
-    return [paths] if isinstance(paths, str | Path) else list(paths)
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    for path in listed:
+        if not isinstance(path, str | Path):
+            raise ValueError("vectors are read from files (.npy, .parquet, .jsonl); `encode` writes .npy.")
+    return listed

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from hfxling.evaluation.results import EvalResult, format_table, p_told, read_re
 from hfxling.evaluation.significance import PairedTest, holm, paired_test
 from hfxling.evaluation.similarity import compare_correlations, pearson
 from hfxling.verbs import Result, check_list, verb
+
+if TYPE_CHECKING:
+    from hfxling.evaluation.evaluate import Evaluation
+
+    Run = str | Path | Evaluation
+else:
+    Run = str | Path  # a command line names files
 
 
 @dataclass(frozen=True)
@@ -67,7 +75,7 @@ class Comparisons(Result):
 
 
 @verb
-def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: float = 0.05) -> Comparisons:
+def compare(files: list[Run], *, metrics: Sequence[str] = (), level: float = 0.05) -> Comparisons:
     """Test whether models differ on what was measured.
 
     `hfxling evaluate` keeps the outcome of every item. Means are compared by sign-flip tests, correlations by
@@ -78,8 +86,8 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         >>> print(hfxling.compare(["a/results.json", "b/results.json"], metrics=["P@1"]).table())
 
     Args:
-        files: results.json of two models or more, or the folders that hold them; the first is compared with each
-            other one.
+        files: results.json of two models or more, or the folders that hold them, or what `evaluate` gave; the first is
+            compared with each other one.
         metrics: compare only these, such as P@1; by default all that have items.
         level: p-values below it tell models apart.
 
@@ -91,13 +99,15 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
             contradict their figure.
         FileNotFoundError: no such file.
     """
-    names = [str(_results_file(file)) for file in files]
-    if isinstance(files, str | Path) or len(names) < 2 or len(set(map(os.path.realpath, names))) < len(names):
-        listed = files if isinstance(files, str | Path) else " ".join(names)
+    if isinstance(files, str | Path):
+        raise ValueError(f"files={files}: give two results.json or more, all different.")
+    places = [_results_file(file) for file in files if isinstance(file, str | Path)]
+    if len(files) < 2 or len(set(map(os.path.realpath, places))) < len(places):
+        listed = " ".join(map(str, places)) or f"{len(files)} evaluation(s)"
         raise ValueError(f"files={listed}: give two results.json or more, all different.")
     if not 0 < level < 1:
         raise ValueError(f"level={level}: give a number between 0 and 1, such as 0.05.")
-    runs = {name: read_results(name) for name in names}
+    runs = _rows_by_name(files)
     check_list("metrics", metrics)
     if metrics:
         measured = {row.metric for row in chain.from_iterable(runs.values()) if row.items}
@@ -107,6 +117,22 @@ def compare(files: list[str | Path], *, metrics: Sequence[str] = (), level: floa
         for name, rows in runs.items():
             runs[name] = [row for row in rows if row.metric in metrics]
     return Comparisons(compare_results(runs), level)
+
+
+def _rows_by_name(files: Sequence[Run]) -> dict[str, Sequence[EvalResult]]:
+    """Rows by the name of their file, or of the model that was evaluated; a number tells models of one name apart."""
+    runs: dict[str, Sequence[EvalResult]] = {}
+    for number, file in enumerate(files, 1):
+        if isinstance(file, str | Path):
+            name = str(_results_file(file))
+            runs[name] = read_results(name)
+            continue
+        rows = getattr(file, "rows", None)
+        if not rows or not isinstance(rows[0], EvalResult):
+            raise ValueError(f"files: {file!r:.60} is neither results.json nor what `evaluate` gives.")
+        name = str(rows[0].model)
+        runs[f"{name} ({number})" if name in runs else name] = rows
+    return runs
 
 
 def _results_file(place: str | Path) -> Path:

@@ -19,7 +19,8 @@ from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import EvalResult, filled_columns, format_table, read_results, write_results
 from hfxling.evaluation.tasks import TASKS, Task, TaskText
 from hfxling.evaluation.tatoeba import tatoeba_table
-from hfxling.values import check_least
+from hfxling.files import check_place
+from hfxling.values import check_counts
 from hfxling.verbs import Languages, Model, OutputFolder, Result, Text, check_list, verb
 
 if TYPE_CHECKING:
@@ -59,7 +60,10 @@ class Evaluation(Result):
         return f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
 
     def save(self, path: str | Path) -> None:
-        """Write the rows as results.json, with the outcome of every item."""
+        """Write the rows with the outcome of every item: as results.json in a folder that is there, or as a file."""
+        path = Path(path).expanduser()
+        path = path / "results.json" if path.is_dir() else path
+        check_place("path", path, is_folder=False)
         write_results(path, self.rows, recipe=_RECIPE, settings=self.settings, with_items=True)
 
 
@@ -149,8 +153,7 @@ def evaluate(
         FileNotFoundError: no such model or text.
     """
     settings = _as_plain(locals())  # first: as yet these are the parameters alone
-    for option, value in (("task", task), ("mteb", mteb), ("data", data), ("only_languages", only_languages)):
-        check_list(option, value)
+    _check_lists(task, mteb, data, only_languages)
     data_by_task = _by_task(data)
     if target is not None and source is None:
         raise ValueError("target without source: give the sentences that these translate.")
@@ -383,6 +386,13 @@ def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Mapping[str, A
             raise ValueError(f"task {name} needs {wanted}; see --help.")
 
 
+def _check_lists(task: Sequence[str], mteb: Sequence[str], data: Sequence[str], only_languages: Sequence[str]) -> None:
+    for option, value in (("task", task), ("mteb", mteb), ("data", data), ("only_languages", only_languages)):
+        check_list(option, value)
+    if only_languages and not mteb and "tatoeba" not in task:
+        raise ValueError("only_languages is of tatoeba and mteb; ask for one of them, or leave it out.")
+
+
 def _check_options(
     methods: Sequence[str],
     neighbours: int,
@@ -396,7 +406,7 @@ def _check_options(
     able = [name for name, task in TASKS.items() if any(one.name == "methods" for one in fields(task))]
     if "csls" in methods and not {*able} & {*tasks}:
         raise ValueError(f"methods={' '.join(methods)}: csls is for {', '.join(able)}; leave it out.")
-    check_least(1, neighbours=neighbours)
+    check_counts(1, neighbours=neighbours)
     if pooling is not None and trust_remote_code:
         raise ValueError(f"pooling={pooling!r} reads encoders of transformers, not code of their repositories.")
     if layer is not None and not (pooling or "tokens" in tasks):

@@ -8,6 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from sentence_transformers.base.evaluation.evaluator import BaseEvaluator
 
+from hfxling.data.texts import picked
+from hfxling.data.warn import distinct_tests
+
 from .mining import Comparable, best_threshold, mine_margin, pair_counts, scores_of
 from .retrieval import gold_ranks
 
@@ -70,7 +73,9 @@ class RetrievalEvaluator(_PairEvaluator):
             raise ValueError(
                 f"{len(source)} source and {len(target)} target texts; give as many of each, line by line."
             )
-        self.source, self.target, self.primary_metric = list(source), list(target), "p@1"
+        rows = distinct_tests(source, target)
+        self.source, self.target = picked(rows, source, target)
+        self.primary_metric = "p@1"
 
     def __call__(self, model, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         """P@1 of both directions and their mean."""

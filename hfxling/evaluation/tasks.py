@@ -24,7 +24,7 @@ from hfxling.data.parallel import sides_of
 from hfxling.data.pharaoh import read_aligned, texts_of
 from hfxling.data.scored import ScoredPairs, read_qe, read_sts17
 from hfxling.data.sources import SAMPLE, Source, load_pairs
-from hfxling.data.warn import warn_of_blanks
+from hfxling.data.warn import distinct_tests, warn_of_blanks
 from hfxling.evaluation.averages import mean_result
 from hfxling.evaluation.geometry import geometry_results
 from hfxling.evaluation.mining import SPLITS, mining_results, read_bucc
@@ -249,14 +249,16 @@ class Retrieval(PairTask):
     vector_files = 1
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
-        vectors = encode_sides(encoder, *sides_of(text), self.languages)
+        source, target = encode_sides(encoder, *sides_of(text), self.languages)
+        rows = distinct_tests(*sides_of(text))
         return retrieval_results(
-            *vectors,
+            source[rows],
+            target[rows],
             source_lang=self.languages[0],
             target_lang=self.languages[1],
             methods=methods_for(encoder, self.methods),
             centering=self.centering,
-            csls_k=min(10, len(text)),
+            csls_k=min(10, len(rows)),
             **row,
         )
 

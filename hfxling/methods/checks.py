@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from transformers import TrainingArguments
 from transformers.integrations.integration_utils import (
     INTEGRATION_TO_CALLBACK,
@@ -11,6 +9,7 @@ from transformers.integrations.integration_utils import (
 )
 
 from hfxling.files import check_place
+from hfxling.values import check_least, check_seed
 
 # The least value of counts that the Trainer takes as they come.
 _LEAST = {
@@ -32,11 +31,11 @@ def check_trainer(training_args: TrainingArguments) -> None:
     Raises:
         ValueError: for each of these.
     """
+    check_seed(training_args.seed)
     check_place("output_dir", training_args.output_dir, is_folder=True)
     for name, least in _LEAST.items():
         value = getattr(training_args, name)
-        if value is not None and not least <= value < math.inf:  # a NaN neither
-            raise ValueError(f"{name}={value:g}: give {least} or more.")
+        check_least(least, **{name: value})
     if training_args.max_steps != -1 and training_args.max_steps < 1:
         raise ValueError(f"max_steps={training_args.max_steps}: give 1 or more, or leave it out for num_train_epochs.")
     for kind in ("save", "eval", "logging"):

@@ -173,6 +173,8 @@ class PairVectors:
         """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
         count = len(self.train[0])
         kept = round(count * fraction)
+        if kept < 1:
+            raise ValueError(f"fraction={fraction}: nothing is left of {count} pairs; give more.")
         if kept == count:
             return np.arange(count), self
         rows = np.random.default_rng(seed).permutation(count)[:kept]

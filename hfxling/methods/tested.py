@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,6 +16,7 @@ from hfxling.data.corpus import Corpus
 from hfxling.data.leakage import drop_leaks
 from hfxling.data.pairs import Pairs, read_pairs
 from hfxling.data.sources import Pair
+from hfxling.data.warn import distinct_tests
 from hfxling.encoders.fusion import ROLES
 from hfxling.encoders.identity import model_name
 from hfxling.encoders.loading import load_encoder
@@ -106,6 +107,12 @@ class HeldOutTest:
         return {"source": source, "kind": self.kind, "encoder": encoder}
 
 
+def read_test(test: Sequence[Any], languages: Pair) -> Pairs:
+    """Test pairs, each once; `test` is one source of both sides, or both sides."""
+    pairs = read_pairs(*test, languages=languages)
+    return pairs.at(distinct_tests(pairs.source, pairs.target))
+
+
 def leave_out(corpus: Corpus, test: Pairs) -> int:
     """Take the training pairs out that the test text contains; gives how many these are."""
     from datasets import Dataset
@@ -133,7 +140,7 @@ def tested_again(
     if entry is None or entry["source"] is None:
         return []
     (languages,) = corpus.language_pairs
-    pairs = read_pairs(entry["source"], None, languages)
+    pairs = read_test([entry["source"]], languages)
     leave_out(corpus, pairs)
     if entry["kind"] is None:  # the links beside a model, which were tested with it and not alone
         return []

@@ -1,5 +1,7 @@
 """Configuration of the contrastive BiLSTM word aligner (Zhang et al. 2024, on the model of Wada et al. 2021)."""
 
+import math
+
 from transformers import PreTrainedConfig
 
 NEGATIVES = ("inter", "inter+intra")
@@ -56,7 +58,7 @@ class AlignerConfig(PreTrainedConfig):
             raise ValueError(f"layers={self.layers}: give at least 1.")
         if not 0 <= self.dropout <= 0.99:  # more rounds to 1 in 256 steps
             raise ValueError(f"dropout={self.dropout} is outside [0, 0.99].")
-        if self.contrastive_weight < 0 or self.temperature <= 0:
+        if not (0 <= self.contrastive_weight < math.inf and 0 < self.temperature < math.inf):
             raise ValueError(
                 f"contrastive_weight={self.contrastive_weight} must be >= 0 and temperature={self.temperature} > 0."
             )

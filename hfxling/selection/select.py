@@ -27,7 +27,9 @@ from hfxling.evaluation.retrieval import before_after_results, hits_at
 from hfxling.evaluation.significance import share_interval
 from hfxling.files import check_place, check_replaceable, uninterrupted
 from hfxling.hub.record import RECORD
+from hfxling.hub.upload import check_repo_id
 from hfxling.missing import one_line_where_missing
+from hfxling.values import check_seed
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Result, Text, verb
 
 # What competes, and the methods that it is made of, load torch: they are imported where they are needed.
@@ -46,6 +48,7 @@ Name = Literal["centred", "head", "static", "finetuned", "layers", "sparse", "fu
 NAMES: tuple[str, ...] = get_args(Name)
 ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
+_LEAST_PAIRS = 13  # without the largest of five parts ten are left, the least that links are learnt from
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT in so many BLOCKS
 HELD_OUT = 2_000
 BLOCKS = 10
@@ -69,7 +72,8 @@ class Selection(Result):
         chosen: whether the winner was asked for.
         tested: ranks of the translations in the test text, both ways, of what was written last and of the model as it
             came; {} where there is no test text.
-        folders: what was written last: "folder" of the model, "lexical" of the links where it has some.
+        written: what was written last.
+        folders: of that: "folder" of the model, "lexical" of the links where it has some.
         use: a command that uses these folders.
     """
 
@@ -83,6 +87,7 @@ class Selection(Result):
     folders: dict[str, Path] = field(default_factory=dict)
     tested: dict[str, Ranks] = field(default_factory=dict)
     use: str = ""
+    written: Candidate | None = None
     _fitted: _Fitted = field(kw_only=True, repr=False)
 
     def candidate(self, name: str) -> Candidate:
@@ -130,15 +135,16 @@ class Selection(Result):
             if not _may_be_chance(lead):
                 lines.append(f"the encoder as it is finds {lead.mean():+.1f} % beside {self.winner.name}: take that")
         lines.append("")
-        reason = self._reason()
         if not self.folders:
-            lines.append(f"{self.winner.name}{reason}; nothing is written yet")
+            lines.append(f"{self.winner.name}{self._reason()}; nothing is written yet")
             return "\n".join(lines)
-        lines.append(f"{self.winner.name}{reason}, is written:")
+        written = self.written
+        reason = self._reason() if written is self.winner else ", as asked for"
+        lines.append(f"{written.name}{reason}, is written:")
         for folder in dict.fromkeys(self.folders.values()):
             lines.append(f"model folder: {folder}")
         lines.append(f"use it: {self.use}")
-        if self.winner.needs_language:
+        if written.needs_language:
             lines.append(
                 "it needs to know the language of each text; for programs that cannot say it, fit with --one_map"
             )
@@ -175,6 +181,7 @@ class Selection(Result):
         check_place("folder", folder, is_folder=True)
         _check_folders(folder, self._fitted.inputs)
         self.folders = self._write(candidate, folder)
+        self.written = candidate
         if "lexical" not in self.folders:
             _remove_links_of_before(folder / "lexical" / "model")
         self.use = how_to_use(candidate, self.folders)
@@ -339,11 +346,11 @@ def select(
         Everything that competed with its P@1, the winner, and the folders that were written.
 
     Raises:
-        ValueError: fewer than ten pairs, options that do not go together, a folder of somebody else, malformed text.
+        ValueError: fewer than 13 pairs, options that do not go together, a folder of somebody else, malformed text.
         FileNotFoundError: no such file or model.
     """
     languages = tuple(languages)
-    _check(languages, only, choose, minutes)
+    _check(languages, only, choose, minutes, repo, seed)
     _check_model(model, (choose, *only), links_with_model=links_with_model)
     check_licence("licence", licence)
     read = None  # where the text is; None of sentences in memory
@@ -355,7 +362,6 @@ def select(
         _check_folders(Path(output), inputs)
     from hfxling.methods import lexical, siamese
     from hfxling.methods.dap.finetune import finetuning as dap_options
-    from hfxling.methods.lexical.data import LEAST_PAIRS
 
     from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads
 
@@ -401,8 +407,8 @@ def select(
     corpus = load_corpus(links_args) if read else corpus_of(links_args, read_pairs(source, target, languages))
     test_pairs, test_source = _read_test(test, languages, corpus) if test else (None, None)
     text = TrainingText(corpus)
-    if len(text) < LEAST_PAIRS:
-        raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {LEAST_PAIRS} or more.")
+    if len(text) < _LEAST_PAIRS:
+        raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {_LEAST_PAIRS} or more.")
     warn_of_foreign((text.texts(0), text.texts(1)), text.languages)
     folds = _folds(len(text))
 
@@ -513,11 +519,11 @@ def _shown_test(test: Sequence[Any] | None) -> list[str]:
 
 def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
     """The test text and where it was read, None in memory; training pairs that it contains are left out."""
-    from hfxling.methods.tested import leave_out
+    from hfxling.methods.tested import leave_out, read_test
 
     if isinstance(test, str | Path) or len(test) > 2:
         raise ValueError(f"test={test!r}: give one source of both sides in a list, or both sides.")
-    pairs = read_pairs(*test, languages=languages)
+    pairs = read_test(test, languages)
     leaks = leave_out(corpus, pairs)
     if leaks:
         logger.warning("%d training pairs are in the test text, and are left out", leaks)
@@ -527,10 +533,15 @@ def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tup
     return pairs, source
 
 
-def _check(languages: tuple, only: Sequence[str], choose: str | None, minutes: float) -> None:
+def _check(
+    languages: tuple, only: Sequence[str], choose: str | None, minutes: float, repo: str | None, seed: int
+) -> None:
     """Refuse options that do not go together."""
     if not minutes > 0:
         raise ValueError(f"minutes={minutes}: give more than 0.")
+    check_seed(seed)
+    if repo is not None:
+        check_repo_id("repo", repo)
     languages_of(None, languages)  # refuses what is no language
     if choose is not None and only and choose not in only:
         raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")

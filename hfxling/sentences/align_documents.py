@@ -15,6 +15,7 @@ from hfxling.data.pairs import is_source
 from hfxling.data.parallel import BLANK
 from hfxling.data.readers import read_lines
 from hfxling.data.texts import as_list
+from hfxling.data.warn import warn_of_foreign
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
@@ -170,6 +171,8 @@ def align_documents(
         trust_remote_code=trust_remote_code,
     )
     pair = languages_of(encoder, languages)
+    if None not in pair:
+        warn_of_foreign([text.sentences for text in texts], pair)
     for text, language, role in zip(texts, pair, ROLES):
         encoder.route(language, role)
         text.language = language
@@ -244,6 +247,8 @@ def _given(text: Iterable, name: str) -> list[list[tuple[int, str]]]:
     parts = []
     count = 0
     for place, document in enumerate(documents, 1):
+        if isinstance(document, str):  # it would be read letter by letter
+            raise ValueError(f"{name}: document {place} is {document[:30]!r}; give a list of sentences.")
         part = []
         for sentence in document:
             count += 1

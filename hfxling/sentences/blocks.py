@@ -15,7 +15,7 @@ import torch
 from scipy.sparse import csr_array, issparse
 from torch import Tensor
 
-from hfxling.values import check_least
+from hfxling.values import check_counts
 
 from .neighbours import (
     CLOSE,
@@ -115,7 +115,7 @@ def nearest(
     Raises:
         ValueError: k below 1, and as `ranking_vectors`.
     """
-    check_least(1, k=k)
+    check_counts(1, k=k)
     if method == "cosine":  # the search brings vectors to unit length itself
         query_side = Side(np.asarray(queries), "query", "cpu")
         candidate_side = Side(np.asarray(candidates), "candidate", "cpu")

@@ -19,7 +19,7 @@ from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
 from hfxling.files import atomic_path, files_of
 from hfxling.hub.record import RECORD
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Result, Text, verb
 
 from .bitext import Dedup, Filter, ScoredPair, check_sides, columns, flagged, read_known, without
@@ -183,7 +183,7 @@ def bootstrap(
     pair = languages_of(None, languages)
     check_wanted(precision)
     bytes_of(memory)
-    check_least(0, rounds=rounds)
+    check_counts(0, rounds=rounds)
     if seed_pairs is None and model is None:
         raise ValueError("give --seed_pairs, 100 or more, or a --model that knows both languages, or both.")
     encoder = None

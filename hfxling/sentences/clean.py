@@ -25,7 +25,7 @@ from hfxling.encoders.protocol import ROLES, Encoder, languages_of
 from hfxling.evaluation.results import format_table
 from hfxling.files import is_stream
 from hfxling.progress import bar
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import (
     FILE,
     CacheFolder,
@@ -315,7 +315,7 @@ def _check_scores(
     for name, value in numbers.items():
         if value is not None and not np.isfinite(value):
             raise ValueError(f"{name}={value}: give a finite number.")
-    check_least(0, candidates=candidates)
+    check_counts(0, candidates=candidates)
 
 
 def _check_files(output: str | Path, dropped: str | Path | None, inputs: Sequence, name: str = "output") -> Path:

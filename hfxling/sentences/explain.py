@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import Languages, Result, verb
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def explain(
         ValueError: another kind of model, languages that it does not know, an empty sentence, `top` below 1.
         FileNotFoundError: no such model.
     """
-    check_least(1, top=top)
+    check_counts(1, top=top)
     from hfxling.encoders.sparse import LexicalEncoder, with_links  # loads torch
 
     encoder = LexicalEncoder(with_links(model), revision)

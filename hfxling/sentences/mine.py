@@ -261,7 +261,7 @@ def mine(
     _check_wish(precision, known, threshold, top, unpaired)
     check_search(dtype, memory, k=k, shard=shard, batch_size=batch_size)
     _check_way(engine, candidates, terms, has_links=lexical is not None)
-    if known and source_vectors:
+    if known and source_vectors is not None:
         raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
 
     options = {"device": device, "prompt": prompt, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
@@ -270,8 +270,8 @@ def mine(
         lexical,
         revision=revision,
         lexical_revision=lexical_revision,
-        source_vectors=source_vectors or (),
-        target_vectors=target_vectors or (),
+        source_vectors=() if source_vectors is None else source_vectors,
+        target_vectors=() if target_vectors is None else target_vectors,
         **options,
     )
     pair = languages_of(encoder, languages, needed=True)

@@ -19,7 +19,7 @@ from hfxling.data.warn import warn_of_blanks
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.progress import shown
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import Languages, Model, Result, Text, verb
 
 from . import neighbours
@@ -112,7 +112,7 @@ def nearest(
             `top` below 1, a model that gives no numbers.
         FileNotFoundError: no such model or file.
     """
-    check_least(1, top=top)
+    check_counts(1, top=top)
     if languages is not None:
         languages = languages_of(None, languages)
     looked_up = read_queries(sentences, queries)

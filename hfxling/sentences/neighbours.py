@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from hfxling.values import check_least
+from hfxling.values import check_counts
 
 CLOSE = 2e-6
 TIE = {"cosine": 1e-7, "csls": 1e-6, "dot": 1e-6}
@@ -51,7 +51,7 @@ def bytes_of(memory: int | str) -> int:
 
 def check_search(dtype: str, memory: int | str, **counts: int) -> None:
     """Raise the ValueError for settings of a search that there are not; counts are 1 or more."""
-    check_least(1, **counts)
+    check_counts(1, **counts)
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
     bytes_of(memory)

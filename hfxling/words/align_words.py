@@ -20,11 +20,11 @@ from hfxling.data.segment import Span
 from hfxling.encoders.identity import identity
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, check_text_file, content_hash
+from hfxling.files import atomic_path, check_place, check_text_file, content_hash
 from hfxling.parts import claim, parts_beside, readable, remove_parts
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
 from .links import Layer, Method, Units
@@ -102,6 +102,8 @@ class WordLinks(Result):
         A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score. A JSONL file has a line a pair:
         places of all units, links with places and scores, how probable it is that a unit has no link.
         """
+        check_text_file("path", path)
+        check_place("path", path, is_folder=False)
         ending = Path(path).suffix.lower()
         with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             if ending == ".jsonl":
@@ -250,7 +252,7 @@ def align_words(
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision), links_revision=(links, links_revision))
-    check_least(1, batch_size=batch_size)
+    check_counts(1, batch_size=batch_size)
     if heatmap is not None and not can_draw():
         raise ValueError(f"heatmap={str(heatmap)!r} needs matplotlib: pip install 'hfxling[eval]'.")
     if not 0 <= min_confidence <= 1:

@@ -22,10 +22,10 @@ from hfxling.evaluation.word_translation import (
     translate,
     word_table,
 )
-from hfxling.files import atomic_path, check_text_file
+from hfxling.files import atomic_path, check_place, check_text_file
 from hfxling.progress import bar
 from hfxling.sentences.tables import columns_of, to_tsv
-from hfxling.values import check_least
+from hfxling.values import check_counts
 from hfxling.verbs import Languages, Model, OutputFile, Result, check_revisions, verb
 
 from .links import Layer
@@ -91,6 +91,8 @@ class Lexicon(Result):
 
     def save(self, path: str | Path) -> None:
         """Write what `to_text` says."""
+        check_text_file("path", path)
+        check_place("path", path, is_folder=False)
         with atomic_path(path) as scratch:
             scratch.write_text(self.to_text(), encoding="utf-8")
 
@@ -160,7 +162,7 @@ def lexicon(
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision))
-    check_least(1, top=top, min_count=min_count, runs=runs)
+    check_counts(1, top=top, min_count=min_count, runs=runs)
     entries = {} if dictionary is None else read_dictionary(dictionary)
     from .sources import links_of_text  # loads torch
 

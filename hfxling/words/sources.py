@@ -12,6 +12,7 @@ from hfxling.data.codes import pair_of
 from hfxling.data.langid import UNSPACED, script_of
 from hfxling.data.pairs import Pairs, Text, read_pairs
 from hfxling.data.segment import Vocabulary, word_segmenter
+from hfxling.data.warn import warn_of_foreign
 from hfxling.encoders.sparse import languages_beside, with_links
 from hfxling.missing import check_model, one_line_where_missing
 from hfxling.models.configuration_aligner import AlignerConfig
@@ -112,6 +113,7 @@ def open_aligner(
     if not has_encoder and (layer is not None or prompt is not None):
         raise ValueError("layer and prompt are of an encoder; give model.")
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
+    warn_of_foreign((text.source, text.target), pair)
     if first is not None:
         text = text.first(first)
     if units is None:
@@ -255,9 +257,12 @@ def links_of_text(
         if layer is not None:
             raise ValueError("layer is of an encoder; give such a model.")
         link_source = open_links(model, languages, revision=revision)
-        return link_source, read_pairs(source, target, link_source.languages, skip_bad=True, longest=LONGEST_SIDE)
+        text = read_pairs(source, target, link_source.languages, skip_bad=True, longest=LONGEST_SIDE)
+        warn_of_foreign((text.source, text.target), link_source.languages)
+        return link_source, text
     pair = _checked(languages, languages_beside(model))
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE)
+    warn_of_foreign((text.source, text.target), pair)
     encoder = None
     if model is not None:
         encoder = open_word_encoder(model, pair, text, revision=revision, layer=layer)

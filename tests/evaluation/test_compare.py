@@ -12,9 +12,10 @@ from hfxling.cli import main
 from hfxling.data.scored import ScoredPairs
 from hfxling.evaluation.averages import macro_average, mean_result
 from hfxling.evaluation.compare import Comparisons, compare_results, paired
+from hfxling.evaluation.evaluate import Evaluation
 from hfxling.evaluation.items import Items, mean_items
 from hfxling.evaluation.mining import f1_of
-from hfxling.evaluation.results import EvalResult, write_results
+from hfxling.evaluation.results import EvalResult, read_results, write_results
 from hfxling.evaluation.significance import holm, paired_test
 from hfxling.evaluation.similarity import correlation_results, pearson
 
@@ -238,3 +239,11 @@ def test_error_rates_differ_as_their_figures_do():
     (comparison,) = compare_results({"worse": worse, "better": better})
     assert comparison.test.difference == pytest.approx(better[0].value - worse[0].value)
     assert comparison.verdict() == "lower"
+
+
+def test_what_evaluate_gives_is_compared_without_a_file(measured, monkeypatch):
+    runs = [Evaluation(read_results(name)) for name in files(measured, "a", "b")]
+    names = {one.name for one in hfxling.compare(runs).comparisons}
+    assert len(names) == 1
+    with pytest.raises(ValueError, match=r"neither results\.json nor what"):
+        hfxling.compare([runs[0], 3])

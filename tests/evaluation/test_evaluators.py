@@ -39,6 +39,9 @@ def test_retrieval_of_both_directions(folder):
     }
     assert evaluator.primary_metric == "dev_p@1"
     assert evaluator.greater_is_better
+    assert RetrievalEvaluator(SOURCE + SOURCE[:9], TARGET + TARGET[:9], ("zh", "en"), name="dev")(model) == evaluator(
+        model
+    )
     with pytest.raises(ValueError, match="30 source and 29 target texts"):
         RetrievalEvaluator(SOURCE, TARGET[1:])
 

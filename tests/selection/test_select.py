@@ -286,8 +286,9 @@ def test_files_and_lists_give_the_same(text, tmp_path):
     content = json.loads((tmp_path / "model" / "results.json").read_text())
     assert content["competed"] == {each.name: round(each.precision, 2) for each in by_files.candidates}
     assert content["results"][0]["dataset"] == "texts in memory"
-    (fault,) = hfxling.verify(tmp_path / "model").faults
-    assert "the text was in memory and is in no file" in fault
+    verified = hfxling.verify(tmp_path / "model")
+    assert verified.exit_status == 0
+    assert "no figure measured again" in verified.table()
     assert f"use it: {by_lists.use}" in by_lists.table()
     assert str(tmp_path / "model") in by_lists.use
 
@@ -651,12 +652,41 @@ def test_a_prompt_that_the_texts_have_already_is_refused(e5_like, tmp_path, refu
     assert hfxling.select(*prompted, **options, prompt="", only=["head"]).folders
 
 
+def test_what_is_written_in_place_of_the_winner_is_told(text, tmp_path):
+    selection = hfxling.select(*text, languages=LANGUAGES, output=None, progress=False)
+    (other,) = {"static", "sparse"} - {selection.winner.name}
+    selection.save(tmp_path, other)
+    assert f"{other}, as asked for, is written:" in selection.table()
+    assert ("it needs to know the language" in selection.table()) == (other == "sparse")
+
+
+def test_test_pairs_count_once(caplog):
+    test = [side[-30:] for side in SIDES]
+    twice = [side + side[:10] for side in test]
+    tables = []
+    for given in (test, twice):
+        kinds = {"languages": LANGUAGES, "only": ["static"], "output": None}
+        selection = hfxling.select(*SIDES, test=given, progress=False, **kinds)
+        tables.append(selection.candidates[0].precision)
+    assert tables[0] == tables[1]
+    assert "10 of 40 test pairs are there before, and are left out" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"seed": -1}, "seed=-1"), ({"repo": "zh-vi"}, "repo='zh-vi'"), ({"seed": "x"}, "seed='x'")],
+)
+def test_what_would_stand_in_the_card_is_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        hfxling.select(*SIDES, languages=LANGUAGES, output=None, **options)
+
+
 def test_too_few_pairs_are_refused(tmp_path, refusal):
     lines = {"zh": "我爱你\n", "vi": "tôi\n"}
     for lang, line in lines.items():
         (tmp_path / f"my.{lang}").write_text(line, encoding="utf-8")
     files = [str(tmp_path / f"my.{lang}") for lang in lines]
-    message = "1 pairs are too few; give 10 or more"
+    message = "1 pairs are too few; give 13 or more"
     assert message in refusal(lambda: hfxling.select(*files, languages=LANGUAGES, output=tmp_path / "out"))
     assert message in refusal(lambda: hfxling.select(["我爱你"], ["tôi"], languages=LANGUAGES, output=None))
 

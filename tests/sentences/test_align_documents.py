@@ -188,3 +188,8 @@ def test_neither_model_nor_links(refusal, tmp_path):
     file = write(tmp_path / "text", [["hello"]])
     argv = ["align-documents", file, file, "--output", str(tmp_path / "x.tsv")]
     assert "give --model, --lexical or both" in refusal(lambda: main(argv))
+
+
+def test_a_document_is_a_list(lexical, refusal):
+    said = refusal(lambda: hfxling.align_documents([["a"], "abc"], [["b"], ["c"]], lexical=lexical))
+    assert "document 2 is 'abc'; give a list of sentences" in said

@@ -133,7 +133,7 @@ def test_the_scores_are_never_held_whole():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"k": 0}, "k=0 neighbours: give 1 or more"),
+        ({"k": 0}, "k=0: give 1 or more"),
         ({"candidates": np.ones((3, 5))}, "4 dimensions, target vectors 5"),
         ({"queries": np.ones(4)}, "shape"),
         ({"queries": [[1, 1, 1, 1], [0, 0, 0, 0]]}, "1 of 2 query vectors .* row 1 "),

@@ -11,7 +11,7 @@ from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import pair_files
 from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
-from hfxling.values import check_least, named_entries
+from hfxling.values import check_counts, check_least, named_entries
 
 # What one pass over a batch updates: everything at once, or as Wada et al.'s scripts do one encoded side and one
 # decoder direction after the other.
@@ -61,7 +61,8 @@ class AlignerSettings:
     def __post_init__(self):
         if self.updates not in UPDATES:
             raise ValueError(f"updates={self.updates!r} is not one of {', '.join(UPDATES)}.")
-        check_least(1, evaluate_every=self.evaluate_every, max_words=self.max_words)
+        check_counts(1, evaluate_every=self.evaluate_every, max_words=self.max_words)
+        check_counts(1, vocab_size=self.vocab_size, min_count=self.min_count)
         check_least(0, cpu_seconds=self.cpu_seconds)
         # These refuse bad values, here and not after the text was read.
         self.segmenter_choices()

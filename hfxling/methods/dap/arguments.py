@@ -10,7 +10,7 @@ from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.sources import Pair, pair_files
 from hfxling.methods.frozen import EncoderSettings, check_choices
 from hfxling.models.configuration_dap import DapConfig
-from hfxling.values import check_least
+from hfxling.values import check_counts, check_least
 
 from .mixing import MIXINGS
 
@@ -42,7 +42,7 @@ class DapSettings(EncoderSettings):
     max_train_pairs: int | None = key("of each language pair, at most this many (paper: 1,000,000)", 1_000_000)
     mixing: str = key("weights of languages: proportional or temperature", "proportional")
     mixing_temperature: float = key("weight is size ** (1 / this); 1: proportional", 5.0)
-    bucket: int = key("batches sorted by length together; 1: no sorting", 64)
+    bucket: int = key("batches sorted by length together, fewer of little text; 1: no sorting", 64)
     max_length: int = key("tokens kept of a text (paper: 32)", 32)
     base_model: str = key("Hub id or folder", "google-bert/bert-base-multilingual-cased")
     base_revision: str | None = key("revision of the encoder", None)
@@ -73,9 +73,9 @@ class DapSettings(EncoderSettings):
 
     def __post_init__(self):
         check_choices(self, {"mixing": MIXINGS, "centering": CENTERINGS})
-        check_least(1, mixing_temperature=self.mixing_temperature, bucket=self.bucket, max_length=self.max_length)
-        check_least(1, chunk_size=self.chunk_size)
-        check_least(0, lora=self.lora)
+        check_least(1, mixing_temperature=self.mixing_temperature)
+        check_counts(1, bucket=self.bucket, max_length=self.max_length, chunk_size=self.chunk_size)
+        check_counts(0, lora=self.lora)
         if self.lora and self.row_updates:
             raise ValueError(f"lora={self.lora}: adapters leave the word embeddings alone; leave row_updates out.")
         if self.chunk_size is not None and self.chunk_size % 2 and self.rtl_direction == "both":

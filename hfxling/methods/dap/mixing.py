@@ -78,7 +78,8 @@ class MixedBatches(torch.utils.data.Dataset):
     Batch t is a function of the seed and t alone. So every process knows the same plan and takes every world-th row of
     it, a run resumes anywhere without reading what it skips, and workers need no coordination. The rows of a batch are
     drawn from all corpora by weight, and from one corpus without replacement, pass after pass, each in a new order.
-    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches.
+    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches; of a small
+    corpus it is fewer, so that it has hardly a row twice.
 
     `batch_loader` makes the DataLoader for it. Memory, beside the corpora: 8 bytes a row.
 
@@ -88,7 +89,7 @@ class MixedBatches(torch.utils.data.Dataset):
         batch_size: rows of a batch over all processes.
         batches: how many batches there are (optimizer steps times accumulation).
         seed: of everything random.
-        bucket: batches made of rows that are sorted by length together; 1 sorts nothing.
+        bucket: batches, at most, made of rows that are sorted by length together; 1 sorts nothing.
         rank: number of this process.
         world: number of processes.
         measure: what a row's length is; called on all text when this is made.
@@ -112,9 +113,10 @@ class MixedBatches(torch.utils.data.Dataset):
         from datasets import concatenate_datasets
 
         self.weights = np.asarray(weights, np.float64) / np.sum(weights)
-        self.batch_size, self.batches, self.seed, self.bucket = batch_size, batches, seed, bucket
-        self.rank, self.world, self.measure = rank, world, measure
         sizes = [len(corpus) for corpus in corpora]
+        self.batch_size, self.batches, self.seed = batch_size, batches, seed
+        self.bucket = min(bucket, self._most_batches(sizes))
+        self.rank, self.world, self.measure = rank, world, measure
         # One set, as 36 look-ups a batch would cost more than the rows themselves.
         self.corpora = concatenate_datasets([corpus.select_columns(COLUMNS) for corpus in corpora])
         self.sizes, self.offsets = np.array(sizes), np.cumsum([0, *sizes[:-1]])
@@ -122,6 +124,14 @@ class MixedBatches(torch.utils.data.Dataset):
         self._starts = [np.zeros(len(sizes), np.int64)]  # rows of each corpus before megabatch m
         self._passes: dict[int, tuple[int, np.ndarray]] = {}  # by corpus the number and order of its current pass
         self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))  # the last megabatch asked for, and its batches
+
+    def _most_batches(self, sizes: Sequence[int]) -> int:
+        """So many batches that no corpus gives them more rows than it has, but at least one.
+
+        Sorted by length, copies of a row would stand side by side: in one batch, where they are no negatives.
+        """
+        rows_a_batch = self.weights * self.batch_size
+        return max(1, int(np.min(np.array(sizes) / np.maximum(rows_a_batch, 1e-12))))
 
     def __len__(self) -> int:
         return self.batches

@@ -8,7 +8,7 @@ from hfxling.arguments import key
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.losses import SPLIT_LOSSES
-from hfxling.values import check_least
+from hfxling.values import check_counts
 
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
 CHOICES = {
@@ -84,7 +84,7 @@ class DisentanglerArguments(SplitSettings, FrozenArguments):
             raise ValueError("nothing to test on: give --qe FOLDER, --sts FOLDER or --test_data.")
         if self.init == "published" and self.base_model is None:
             raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
-        check_least(0, probe_pairs=self.probe_pairs)
+        check_counts(0, probe_pairs=self.probe_pairs)
         DisentanglerConfig(layer=self.layer_index)  # refuses bad values, before an hour of encoding
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ from hfxling.arguments import key
 from hfxling.data.corpus import TEXT_KEYS, TextArguments
 from hfxling.data.segment import BUILT_IN
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
-from hfxling.values import check_least, named_entries
+from hfxling.values import check_counts, check_least, named_entries
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
 TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
@@ -18,6 +17,7 @@ TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
 # And longer ones: pieces where words are not written apart and in Vietnamese, else words.
 FINE, COARSE = "fine", "coarse"
 VIEWS = (FINE, COARSE, *BUILT_IN)
+_MOST = 1000  # of weights and powers: far beyond what helps, far below what overflows
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,14 @@ class LinkSettings:
             object.__setattr__(self, "view_weights", weights)  # the class is frozen
         if len(self.view_weights) != len(self.views):
             raise ValueError(f"view_weights={self.view_weights}: give one for each of views={self.views}.")
-        if not all(0 < weight < math.inf for weight in self.view_weights):
-            raise ValueError(f"view_weights={self.view_weights}: give weights above 0.")
-        check_least(1, vocab_size=self.vocab_size, max_words=self.max_words, rank=self.rank)
+        if not all(0 < weight <= _MOST for weight in self.view_weights):
+            raise ValueError(f"view_weights={self.view_weights}: give weights above 0 and up to {_MOST}.")
+        check_counts(1, vocab_size=self.vocab_size, max_words=self.max_words, rank=self.rank)
         check_least(0, length_prior=self.length_prior, hub_weight=self.hub_weight, min_ratio=self.min_ratio)
+        check_least(0, static_power=self.static_power, static_decay=self.static_decay)
+        for name in ("length_prior", "hub_weight", "static_power", "static_decay"):
+            if getattr(self, name) > _MOST:
+                raise ValueError(f"{name}={getattr(self, name)}: give {_MOST} or less.")
         for name in ("mixture", "static_mixture"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
@@ -103,7 +107,7 @@ class LexicalArguments(LinkSettings, TextArguments):
     def __post_init__(self):
         TextArguments.__post_init__(self)
         LinkSettings.__post_init__(self)
-        check_least(0, folds=self.folds)
+        check_counts(0, folds=self.folds)
         if self.folds == 1 or (self.distractors and not self.folds):
             raise ValueError(f"folds={self.folds}, distractors={self.distractors}: give 2 folds or more, or neither.")
         # These refuse bad values, here and not after the text was read.

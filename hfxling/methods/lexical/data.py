@@ -22,6 +22,7 @@ from hfxling.data.texts import check_texts
 from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
+from hfxling.methods.publishing import training_cost
 from hfxling.words.encoder import WordEncoder
 from hfxling.words.joint import learnt_rows, segment_similarities
 from hfxling.words.pairs import EncodedPairs, encoded_pairs
@@ -56,6 +57,7 @@ class Prepared:
     views: list[View]  # of its training text
     folds: Sequence[Prepared] = ()  # parts of the training text as test text of the rest, with the rest's views
     distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further candidates, by language
+    cost: Mapping[str, float] = field(default_factory=dict)  # of the views, see `training_cost`
 
 
 def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
@@ -79,7 +81,9 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
             if lang in others:
                 translations = set(text.train[side][:])
                 others[lang] = [line for line in others[lang] if line not in translations]
-    return Prepared(corpus, link_views(corpus, settings, encoder), folds, others)
+    with training_cost() as cost:
+        views = link_views(corpus, settings, encoder)
+    return Prepared(corpus, views, folds, others, cost)
 
 
 def word_encoder(

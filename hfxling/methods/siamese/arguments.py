@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -95,7 +96,7 @@ class HeadSettings:
             raise ValueError(GOES_ON)
         if not 0 <= self.input_power <= 0.5:
             raise ValueError(f"input_power={self.input_power} is outside 0 (centred) to 0.5 (whitened).")
-        if self.margin < 0 or self.temperature <= 0 or self.pool_size < 1:
+        if not (0 <= self.margin < math.inf and 0 < self.temperature < math.inf and self.pool_size >= 1):
             raise ValueError(
                 f"margin={self.margin} must be >= 0, temperature={self.temperature} > 0, pool_size={self.pool_size} "
                 ">= 1."

@@ -29,6 +29,7 @@ def corpus(lang: str, size: int, seed: int = 0) -> Dataset:
 
 SIZES = {"zh": 300, "vi": 40, "th": 7}
 CORPORA = [corpus(lang, size, seed) for seed, (lang, size) in enumerate(SIZES.items())]
+LARGE = {"corpora": [corpus("zh", 300)], "weights": [1.0]}  # enough for 25 batches
 
 
 def build(corpora=CORPORA, weights=(0.5, 0.3, 0.2), **settings):
@@ -86,7 +87,7 @@ def test_processes_share_out_the_batch(bucket):
 
 
 def test_processes_get_alike_lengths():
-    parts = [build(batch_size=60, rank=rank, world=3) for rank in range(3)]
+    parts = [build(batch_size=60, rank=rank, world=3, **LARGE) for rank in range(3)]
     for t in range(8):
         means = [np.mean([len(row["source"]) for row in part[t]]) for part in parts]
         assert max(means) - min(means) < 1
@@ -112,7 +113,7 @@ def test_passes_differ_in_order():
 
 
 def test_batches_come_in_random_order_of_length():
-    means = [np.mean([len(row["source"]) for row in batch]) for _, batch in zip(range(20), build(bucket=20))]
+    means = [np.mean([len(row["source"]) for row in batch]) for _, batch in zip(range(20), build(bucket=20, **LARGE))]
     assert max(means) > 4 * min(means)
     assert abs(np.corrcoef(means, range(20))[0, 1]) < 0.7
 
@@ -146,9 +147,18 @@ def padding(batches) -> float:
     return padded / real
 
 
+@pytest.mark.parametrize(("size", "buckets"), [(12, 1), (40, 3), (1000, 64)])
+def test_few_rows_are_not_sorted_with_their_copies(size, buckets):
+    """Copies of a row would stand in one batch, where they are no negatives."""
+    batches = build(corpora=[corpus("zh", size)], weights=[1.0], bucket=64)
+    assert batches.bucket == buckets
+    for batch in items(batches)[:buckets]:
+        assert len(set(batch)) == 12
+
+
 def test_buckets_save_padding():
-    assert padding(build(bucket=1)) > 1.5
-    assert padding(build(bucket=20)) < 1.15
+    assert padding(build(bucket=1, **LARGE)) > 1.5
+    assert padding(build(bucket=20, **LARGE)) < 1.15
 
 
 def test_token_lengths_put_the_longer_side_first():
