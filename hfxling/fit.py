@@ -25,6 +25,7 @@ from hfxling.data.licences import check_licence
 from hfxling.data.pairs import check_lists
 from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.data.texts import check_one_split, check_texts, numbered_distinct
+from hfxling.data.warn import warn_of_foreign
 from hfxling.encoders.dense import SentenceEncoder, runs_code
 from hfxling.encoders.identity import model_name
 from hfxling.files import atomic_path
@@ -360,6 +361,8 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
                 if not isinstance(text, str) or not text.strip():
                     raise ValueError(f"{name}[{row}] is {text!r}; leave out pairs with an empty side.")
             check_texts(side, f"{name}: text")
+        if tuple(pair) != _UNNAMED:
+            warn_of_foreign((sources, targets), tuple(pair))
     return pairs
 
 

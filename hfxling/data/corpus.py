@@ -18,7 +18,8 @@ from .licences import check_licence
 from .pairs import IN_MEMORY
 from .parallel import COLUMNS, pair_features, sides_of
 from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
-from .texts import as_list
+from .texts import as_list, spread_rows
+from .warn import warn_of_foreign
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -116,6 +117,7 @@ def _name_of(sources: Sequence[str]) -> str:
     return "+".join(dict.fromkeys(Source.parse(text).name for text in sources))
 
 
+_LOOKED_AT = 2_000  # pairs whose languages are looked at
 TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
 
@@ -230,6 +232,7 @@ def load_corpus(
     for pair in pairs:
         pair.test = tests.get(pair.languages, pair.test)
         _guard_and_cap(settings, pair, scored)
+        warn_of_pair(pair)
     return Corpus(pairs, settings.name, scored, test_name)
 
 
@@ -243,7 +246,14 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
         columns[name] = [code] * len(pairs)
     text = _filtered(settings, languages, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
+    warn_of_pair(text)
     return Corpus([text], pairs.name)
+
+
+def warn_of_pair(pair: PairText) -> None:
+    """Say where much of a side of the training text looks like another language: where both were exchanged, say."""
+    rows = spread_rows(len(pair.train), _LOOKED_AT)
+    warn_of_foreign(sides_of(pair.train.select(rows)), pair.languages)
 
 
 def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> PairText:

@@ -18,7 +18,6 @@ from hfxling.data.corpus import Corpus, corpus_of, load_corpus
 from hfxling.data.licences import check_licence
 from hfxling.data.pairs import IN_MEMORY, Pairs, is_source, joined_source, read_pairs
 from hfxling.data.sources import name_of_pair
-from hfxling.data.warn import warn_of_foreign
 from hfxling.encoders.identity import json_of, model_name, modules_of, needs_code, read_json
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.protocol import languages_of
@@ -409,7 +408,6 @@ def select(
     text = TrainingText(corpus)
     if len(text) < _LEAST_PAIRS:
         raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {_LEAST_PAIRS} or more.")
-    warn_of_foreign((text.texts(0), text.texts(1)), text.languages)
     folds = _folds(len(text))
 
     def wanted(*names: str) -> bool:

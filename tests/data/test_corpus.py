@@ -6,6 +6,7 @@ import pytest
 
 from hfxling.arguments import parse_arguments
 from hfxling.data.corpus import TextArguments, load_corpus
+from hfxling.data.parallel import load_parallel
 from hfxling.data.scored import ScoredPairs
 
 WORDS = ("bread", "winter", "castle", "hospital", "music", "Friday", "lemon", "kitchen")
@@ -146,3 +147,28 @@ def test_arguments_parse_from_the_command_line():
     (args,) = parse_arguments([TextArguments], words)
     assert (args.language_pairs, args.train_data) == ([("zh", "en"), ("vi", "en")], ["a/{source}.tsv", "sample"])
     assert args.languages == ["zh", "en", "vi"]
+
+
+def test_exchanged_sides_are_told(tmp_path, caplog):
+    pairs = load_parallel("sample", "zh", "vi")[:20]
+    table = tmp_path / "my.tsv"
+    lines = [f"{source}\t{target}\n" for source, target in zip(pairs["source"], pairs["target"])]
+    table.write_text("".join(lines), encoding="utf-8")
+    load_corpus(TextArguments(pairs=["zh-vi"], train_data=[f"{table}#1,0"], test_data=[]))
+    assert "source texts (100 %) are not in 'zh'; check the languages" in caplog.text
+    caplog.clear()
+    load_corpus(TextArguments(pairs=["zh-vi"], train_data=[f"{table}#0,1"], test_data=[]))
+    assert not caplog.text
+
+
+def test_test_text_has_its_own_name(tmp_path):
+    pairs = load_parallel("sample", "zh", "vi")[:20]
+    lines = [f"{source}\t{target}\n" for source, target in zip(pairs["source"], pairs["target"])]
+    for name, some in (("train", lines[:12]), ("news", lines[12:])):
+        (tmp_path / f"{name}.tsv").write_text("".join(some), encoding="utf-8")
+    named = {"train_data": [str(tmp_path / "train.tsv")], "test_data": [str(tmp_path / "news.tsv")]}
+    corpus = load_corpus(TextArguments(pairs=["zh-vi"], **named))
+    assert corpus.name.endswith("/train")
+    assert corpus.test_fields(corpus.pairs[0])["dataset"].endswith("/news")
+    corpus = load_corpus(TextArguments(pairs=["zh-vi"], data_name="mine", **named))
+    assert corpus.test_fields(corpus.pairs[0])["dataset"] == "mine"

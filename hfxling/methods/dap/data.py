@@ -92,8 +92,13 @@ def mixed_batches(
     accumulation = training_args.gradient_accumulation_steps
     world = training_args.world_size
     batch_size = training_args.per_device_train_batch_size * world
+    pairs = sum(len(pair.train) for pair in corpus.pairs)
+    if batch_size > pairs:
+        raise ValueError(
+            f"per_device_train_batch_size={training_args.per_device_train_batch_size}: a batch of {batch_size} is more "
+            f"than the {pairs} pairs there are, and copies teach nothing; give a smaller one."
+        )
     if training_args.max_steps < 1:
-        pairs = sum(len(pair.train) for pair in corpus.pairs)
         epochs = training_args.num_train_epochs
         training_args.max_steps = max(1, int(pairs * epochs) // (batch_size * accumulation))
     return MixedBatches(

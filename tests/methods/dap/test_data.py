@@ -1,6 +1,7 @@
 """Text of many languages to batches: weights, mixing, resuming in the middle, padded tensors."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from transformers import BertTokenizer, Trainer, TrainingArguments
 
 from hfxling.data.corpus import load_corpus
 from hfxling.methods.dap.arguments import DapArguments
-from hfxling.methods.dap.data import PairCollator, keep_out, target_ids, weights
+from hfxling.methods.dap.data import PairCollator, keep_out, mixed_batches, target_ids, weights
 from hfxling.methods.dap.evaluate import HeldOut
 from hfxling.methods.dap.mixing import MixedBatches, TokenLengths, batch_loader, mixing_weights
 
@@ -64,6 +65,15 @@ def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_pat
     assert corpus.pairs[1].dropped["kept out"] == 3
     with pytest.raises(ValueError, match="dev_pairs=20: nothing of th-en is left to train on"):
         keep_out(load(args), 20)
+
+
+def test_a_batch_is_no_larger_than_the_text(aligned):
+    args = build(aligned)
+    trainer = SimpleNamespace(gradient_accumulation_steps=1, world_size=1, per_device_train_batch_size=10_000)
+    with pytest.raises(
+        ValueError, match=r"per_device_train_batch_size=10000: a batch of 10000 is more than the \d+ pairs"
+    ):
+        mixed_batches(load(args), args, trainer, tiny_tokenizer())
 
 
 def test_corpora_make_batches(aligned):
