@@ -74,7 +74,10 @@ def killed(args: argparse.Namespace, text: dict[str, list[str]], folder: Path) -
             if not (place / "pairs.parquet.hfxling-parts").exists():
                 continue  # it had ended
         figures["kills"] += 1
-        tiles.append(len([*place.glob("*.parts/tile_*")]) + (LINES // TILE) * len([*place.glob("*.parts/forward_*")]))
+        tiles.append(
+            len([*place.glob("*.hfxling-parts/tile_*")])
+            + (LINES // TILE) * len([*place.glob("*.hfxling-parts/forward_*")])
+        )
         chaos_runs.run(words, place, timeout=1200)
         figures["bit_equal"] += output.read_bytes() == expected
         print(f"{figures['kills']} of {args.kills}: {tiles[-1]} of {(LINES // TILE) ** 2} tiles were there", flush=True)

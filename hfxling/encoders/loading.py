@@ -74,7 +74,7 @@ def load_encoder(
             raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
         if not isinstance(model, str | Path):
             raise ValueError("layer and pooling read a plain encoder's folder or Hub id; a loaded model has its own.")
-        return LayerEncoder(model, _layer(layer), pooling or "mean", revision, device=device, **prompts)
+        return LayerEncoder(model, parse_layer(layer), pooling or "mean", revision, device=device, **prompts)
     options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if is_sparse(model, revision):
         if lexical is not None:
@@ -99,7 +99,7 @@ def _lexical(lexical: Any, revision: str | None):
     return lexical if isinstance(lexical, LexicalEncoder) else LexicalEncoder(lexical, revision)
 
 
-def _layer(layer: int | str | None) -> int | str | None:
+def parse_layer(layer: int | str | None) -> int | str | None:
     """The layer as `FrozenEncoder` takes it."""
     if layer in (None, "last"):
         return None

@@ -19,6 +19,7 @@ from hfxling.data.features import load_vectors
 from hfxling.data.parallel import sides_of
 from hfxling.data.sources import Pair, joined_files, name_of_pair
 from hfxling.encoders.frozen import DTYPES, FrozenEncoder, View
+from hfxling.encoders.loading import parse_layer
 from hfxling.encoders.pooling import pooled_by
 from hfxling.encoders.prompts import prompt_of
 from hfxling.missing import one_line_where_missing
@@ -84,13 +85,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
         Raises:
             ValueError: neither a number nor 'last' nor 'all'.
         """
-        if self.layer == "last":
-            return None
-        if self.layer == "all":
-            return "all"
-        if not self.layer.isdigit():
-            raise ValueError(f"layer={self.layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
-        return int(self.layer)
+        return parse_layer(self.layer)
 
     def shared_key(self) -> tuple:
         """The same for runs that share text and vectors."""
