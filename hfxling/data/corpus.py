@@ -117,6 +117,7 @@ def _name_of(sources: Sequence[str]) -> str:
     return "+".join(dict.fromkeys(Source.parse(text).name for text in sources))
 
 
+_LEAST_PAIRS = 10
 _LOOKED_AT = 2_000  # pairs whose languages are looked at
 TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
@@ -173,6 +174,17 @@ class Corpus:
     def languages(self) -> list[str]:
         """All languages, in the order of the pairs."""
         return list(dict.fromkeys(chain.from_iterable(self.language_pairs)))
+
+    def check_enough(self) -> None:
+        """Refuse a language pair of which there is too little to learn from.
+
+        Raises:
+            ValueError: fewer than ten pairs.
+        """
+        for pair in self.pairs:
+            if len(pair.train) < _LEAST_PAIRS:
+                name = name_of_pair(pair.languages)
+                raise ValueError(f"{name}: {len(pair.train)} pairs are too few; give {_LEAST_PAIRS} or more.")
 
     def revision(self) -> str:
         """Content hash of the training text."""

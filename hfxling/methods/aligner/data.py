@@ -39,12 +39,14 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
     """Read the text, learn vocabularies and, where asked for, the statistical links.
 
     Raises:
-        ValueError: malformed text (see `load_corpus`), languages or pairs that the model to go on with does not have.
+        ValueError: malformed text (see `load_corpus`), fewer than ten pairs, languages or pairs that the model to go on
+            with does not have.
         FileNotFoundError: a file, folder or model that is not there.
     """
     first = rows[0]
     corpus = load_corpus(first)
     if first.model is None:
+        corpus.check_enough()
         vocabularies = learn_corpus_vocabularies(corpus, first)
         pairs = encode_pairs(corpus, vocabularies, max_words=first.max_words)
         priors = learn_priors(pairs, vocabularies) if any(row.prior for row in rows) else []

@@ -33,7 +33,6 @@ from .arguments import COARSE, FINE, LexicalArguments, LinkSettings
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-LEAST_PAIRS = 10
 _UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
 _FINE_SIZE = 2000  # pieces of theirs
 _MOST_KEPT = 10_000  # sentences whose vectors of words are held in memory for all views and folds, about 60 kB each
@@ -145,10 +144,7 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
     Raises:
         ValueError: fewer than ten pairs, a lexicon of other languages, an encoder that does not know a script.
     """
-    for text in corpus.pairs:
-        if len(text.train) < LEAST_PAIRS:
-            name = name_of_pair(text.languages)
-            raise ValueError(f"{name}: {len(text.train)} pairs are too few to count; give {LEAST_PAIRS} or more.")
+    corpus.check_enough()
     sides = {text.languages: sides_of(text.train) for text in corpus.pairs}
     lexicon = {}
     for pair, path in settings.lexicon_files(list(sides)).items():
