@@ -19,6 +19,7 @@ from transformers import TrainingArguments
 
 import hfxling
 from hfxling.data import segment
+from hfxling.encoders.dense import SentenceEncoder
 from hfxling.encoders.frozen import token_limit
 from hfxling.methods import disentangler, method
 from hfxling.methods.siamese import closed_form
@@ -157,6 +158,8 @@ def test_any_model_keeps_its_own_modules(plain, tmp_path):
     assert len(plain) == 4
     assert all(torch.equal(value, before[name]) for name, value in plain.state_dict().items())
     assert fitted.get_embedding_dimension() == 12
+    names = [SentenceEncoder(model).label for model in (plain, fitted)]
+    assert names[1] == f"{names[0]} with a head"
     fitted.save_pretrained(str(tmp_path / "model"))
     assert not list(tmp_path.rglob("*.py"))
     saved = SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=False)

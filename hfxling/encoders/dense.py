@@ -77,7 +77,8 @@ class LoadedEncoder(Encoder):
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
         super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
-        if is_in_memory and any(type(module).__module__.startswith("hfxling.") for module in self.model):
+        # A model of `hfxling.fit_head` that was never saved has the name of the encoder that it began as.
+        if getattr(getattr(self.model, "model_card_data", None), "info", None) is not None:
             self.label += " with a head"
 
 

@@ -248,6 +248,7 @@ def test_folds_are_ranked_by_models_that_did_not_see_them(tmp_path):
         pairs=["zh-vi"], train_data=[str(tmp_path / "pairs.tsv")], folds=folds, distractors=[f"zh={others}"], rank=8
     )
     prepared = prepare([args])
+    assert set(prepared.cost) == {"train_seconds", "train_cpu_s"}
     assert prepared.distractors == {"zh": ["我爱你。", "他走了。"]}
     held = [pair for fold in prepared.folds for pair in fold.corpus.pairs[0].test["source"]]
     assert held == list(prepared.corpus.pairs[0].train["source"])
