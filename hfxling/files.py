@@ -149,8 +149,11 @@ def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
 
 
 def check_text_file(name: str, place: str | Path | None) -> None:
-    """Refuse a name that promises something else than plain text, before anything is computed."""
-    ending = "" if place is None else Path(place).suffix.lower()
+    """Refuse a place that is no file, or whose name promises something else than plain text; None is no place."""
+    if place is None:
+        return
+    check_place(name, place, is_folder=False)
+    ending = Path(place).suffix.lower()
     if ending in _NO_TEXT and not is_stream(place):
         raise ValueError(f"{name}={place}: it is written as plain text; give a name without {ending}.")
 

@@ -244,7 +244,7 @@ def load_corpus(
     for pair in pairs:
         pair.test = tests.get(pair.languages, pair.test)
         _guard_and_cap(settings, pair, scored)
-        warn_of_pair(pair)
+        _warn_of_pair(pair)
     return Corpus(pairs, settings.name, scored, test_name)
 
 
@@ -258,11 +258,11 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
         columns[name] = [code] * len(pairs)
     text = _filtered(settings, languages, Dataset.from_dict(columns))
     _guard_and_cap(settings, text, ())
-    warn_of_pair(text)
+    _warn_of_pair(text)
     return Corpus([text], pairs.name)
 
 
-def warn_of_pair(pair: PairText) -> None:
+def _warn_of_pair(pair: PairText) -> None:
     """Say where much of a side of the training text looks like another language: where both were exchanged, say."""
     rows = spread_rows(len(pair.train), _LOOKED_AT)
     warn_of_foreign(sides_of(pair.train.select(rows)), pair.languages)

@@ -8,7 +8,7 @@ are understood.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ class Pairs:
         """The first so many rows."""
         return replace(self.at(range(min(count, len(self)))), left_out=max(0, len(self) - count))
 
-    def at(self, rows: Iterable[int]) -> Pairs:
+    def at(self, rows: Sequence[int]) -> Pairs:
         """The pairs of some rows."""
         source, target, lines = picked(rows, self.source, self.target, self.lines)
         values = [self.values[row] for row in rows] if self.values else []

@@ -45,7 +45,10 @@ def name_of_pair(pair: Pair) -> str:
 def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
     """(source, target) language -> file, of an option's entries such as lo-zh=FILE."""
     named = named_entries(option, entries, "lo-zh=FILE")
-    return {parse_pair(name): path for name, path in named.items()}
+    files = {parse_pair(name): path for name, path in named.items()}
+    if len(files) < len(named):  # zh-vi and zh:vi are the same pair
+        raise ValueError(f"{option}: a pair is given twice among {', '.join(named)}; give one file of each.")
+    return files
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ def load_encoder(
     document_prompt: str | None = None,
     layer: int | str | None = None,
     pooling: str | None = None,
-    source_vectors: Sequence[str | Path] = (),
-    target_vectors: Sequence[str | Path] = (),
+    source_vectors: Sequence[str | Path] | str | Path | None = None,
+    target_vectors: Sequence[str | Path] | str | Path | None = None,
     device: str | None = None,
     batch_size: int = 32,
     trust_remote_code: bool = False,
@@ -110,7 +110,9 @@ def parse_layer(layer: int | str | None) -> int | str | None:
     raise ValueError(f"layer={layer!r}: give a number (0 = embedding output), 'last' or 'all'.")
 
 
-def _listed(paths: Sequence[str | Path] | str | Path) -> list[str | Path]:
+def _listed(paths: Sequence[str | Path] | str | Path | None) -> list[str | Path]:
+    if paths is None:
+        return []
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     for path in listed:
         if not isinstance(path, str | Path):

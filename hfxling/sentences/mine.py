@@ -270,8 +270,8 @@ def mine(
         lexical,
         revision=revision,
         lexical_revision=lexical_revision,
-        source_vectors=() if source_vectors is None else source_vectors,
-        target_vectors=() if target_vectors is None else target_vectors,
+        source_vectors=source_vectors,
+        target_vectors=target_vectors,
         **options,
     )
     pair = languages_of(encoder, languages, needed=True)

@@ -20,7 +20,7 @@ from hfxling.data.segment import Span
 from hfxling.encoders.identity import identity
 from hfxling.evaluation.plots import can_draw, draw_alignment
 from hfxling.evaluation.results import format_table
-from hfxling.files import atomic_path, check_place, check_text_file, content_hash
+from hfxling.files import atomic_path, check_text_file, content_hash
 from hfxling.parts import claim, parts_beside, readable, remove_parts
 from hfxling.progress import bar
 from hfxling.sentences.neighbours import Dtype
@@ -103,7 +103,6 @@ class WordLinks(Result):
         places of all units, links with places and scores, how probable it is that a unit has no link.
         """
         check_text_file("path", path)
-        check_place("path", path, is_folder=False)
         ending = Path(path).suffix.lower()
         with atomic_path(path) as scratch, open(scratch, "w", encoding="utf-8") as file:
             if ending == ".jsonl":

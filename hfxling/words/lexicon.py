@@ -22,7 +22,7 @@ from hfxling.evaluation.word_translation import (
     translate,
     word_table,
 )
-from hfxling.files import atomic_path, check_place, check_text_file
+from hfxling.files import atomic_path, check_text_file
 from hfxling.progress import bar
 from hfxling.sentences.tables import columns_of, to_tsv
 from hfxling.values import check_counts
@@ -92,7 +92,6 @@ class Lexicon(Result):
     def save(self, path: str | Path) -> None:
         """Write what `to_text` says."""
         check_text_file("path", path)
-        check_place("path", path, is_folder=False)
         with atomic_path(path) as scratch:
             scratch.write_text(self.to_text(), encoding="utf-8")
 

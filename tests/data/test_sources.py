@@ -7,7 +7,7 @@ import datasets
 import pytest
 
 from hfxling.data.pairs import read_heaps
-from hfxling.data.sources import Source, load_pairs, name_of_pair, parse_pair
+from hfxling.data.sources import Source, load_pairs, name_of_pair, pair_files, parse_pair
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGLISH = ["The rain has stopped at last.", "My brother sells apples.", "Where is the station?", "We eat at noon."]
@@ -191,3 +191,10 @@ print([next(iter(pair.train))["source"] == "1" for pair in load_corpus(args).pai
 """
     done = publisher.run(code, cwd=tmp_path)
     assert done.stdout.splitlines() == ["[True, False]"], done.stderr[-3000:]
+
+
+def test_a_pair_has_one_file():
+    assert pair_files("gold", ["lo-zh=a", "zh-vi=b=c"]) == {("lo", "zh"): "a", ("zh", "vi"): "b=c"}
+    for entries in (["lo-zh=a", "lo-zh=b"], ["lo-zh=a", "lo:zh=b"]):
+        with pytest.raises(ValueError, match=r"given twice.*give one"):
+            pair_files("gold", entries)
