@@ -152,8 +152,8 @@ def bootstrap(
         seed_pairs: known pairs, at least 100 without a model: sources of pairs (FILE.tsv, A.zh+B.vi), or a list of
             texts and one of their translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
-        output: folder of pairs.tsv, rounds.json, and the models: with a model `model` and `lexical/model`, which go
-            together as --model and --lexical; without one the lexical model in `model`.
+        output: folder that gets pairs.tsv, rounds.json, and a folder `model`. Started without an encoder, that is a
+            lexical model; with one, an encoder, and the lexical model it is fused with is in `lexical/model`.
         rounds: at most, after the first.
         precision: share of right pairs that is wanted of the bitext.
         dedup: source, target or both: keep the best pair of each normalised text.
