@@ -3,12 +3,12 @@
 python benchmarks/bootstrap.py --data ../shared/data [--encoder me5-small] [--pairs lo-zh th-zh] [--sizes 0 100 500]
 
 Seed pairs are drawn from NTREX's training lines (seed 0); the heaps are the other training lines, both sides shuffled,
-with up to three distractors for each (distractors.py; Lao has none). Nothing is told but the seed pairs and the heaps.
+with up to three distractors for each (distractors.py; Lao has none). Nothing is told but the known pairs and the heaps.
 P@1 is of the 454 test lines by the model at the end, from source to target, ties being misses. "right" pairs are lines
 of the same number: true translations among the distractors count as wrong. "alone" is the encoder: its mutual pairs by
 ratio of cosines, from the best on as long as 95 % are right, which only who knows the answers can say.
 
-Without --encoder all is learnt from seed pairs. Every run is kept when it is done: one that was stopped goes on with
+Without --encoder all is learnt from known pairs. Every run is kept when it is done: one that was stopped goes on with
 the others, with or without an encoder.
 """
 
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
     options.add_argument("--encoder", help="me5-small, folder or Hub id; by default none")
     options.add_argument("--pairs", nargs="+", default=["zh-vi", "lo-zh", "th-zh", "lo-th"])
-    options.add_argument("--sizes", nargs="+", type=int, help="seed pairs (default 0 100 500, without encoder 100 500)")
+    options.add_argument("--sizes", nargs="+", type=int, help="known pairs (default 0 100 500, without encoder 100 500)")
     options.add_argument("--precision", type=float, default=0.95, help="wanted of the bitext")
     options.add_argument("--rounds", type=int, default=5, help="at most, after the first")
     options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")

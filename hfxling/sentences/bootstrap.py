@@ -136,7 +136,7 @@ def bootstrap(
 ) -> Bootstrapped:
     """A bitext and a model out of two texts.
 
-    An encoder that knows both languages, or word links of seed pairs, or both find the first pairs; a lexical model,
+    An encoder that knows both languages, or word links of known pairs, or both find the first pairs; a lexical model,
     and a head on the encoder, are learnt from these and find more, and again, until there are hardly more good pairs.
     Then the bitext is written, and what `hfxling fit` makes of the pairs that were learnt from last (the known ones and
     all that are right by an estimated 70 %): the encoder with its head, and the lexical model.
@@ -172,7 +172,7 @@ def bootstrap(
         Pairs, models and rounds.
 
     Raises:
-        ValueError: neither model nor 100 seed pairs, texts of one language or of a few sentences, shares that are none,
+        ValueError: neither model nor 100 known pairs, texts of one language or of a few sentences, shares that are none,
             a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
