@@ -111,12 +111,10 @@ def fit_head(
         (sides,) = _vectors(encoder, pairs, progress)
         head, reached = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
         configuration = dataclasses.asdict(settings) | _trained(training_args)
-    corpus = Corpus.in_memory(pairs)
-    examples = own_examples(corpus.pairs)
     chosen = [reached["form"]] if "form" in reached else []
-    card = describe_head(pair, _named_base(model, base), examples, chosen, is_on_own_vectors=True)
+    card = describe_head(pair, _named_base(model, base), chosen, is_on_own_vectors=True)
     card |= {"method": "siamese"}
-    return _with_head(base, head, corpus, encoder.prompt, card, configuration)
+    return _with_head(base, head, Corpus.in_memory(pairs), encoder.prompt, card, configuration)
 
 
 def fit_disentangler(
@@ -166,8 +164,7 @@ def fit_disentangler(
         head = disentangler.fit(vectors, settings, training_args, kind=kind).head
         configuration = dataclasses.asdict(settings) | _trained(training_args)
     corpus = Corpus.in_memory(pairs)
-    examples = own_examples(corpus.pairs)
-    card = describe_split(corpus.languages, _named_base(model, base), examples) | {"method": "disentangler"}
+    card = describe_split(corpus.languages, _named_base(model, base)) | {"method": "disentangler"}
     return _with_head(base, head, corpus, encoder.prompt, card, configuration)
 
 
@@ -309,7 +306,8 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
 
 def _origin(method: str, card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus) -> dict[str, Any]:
     """What a model was made of: fields of `CardInfo`, of which `card` are the method's own."""
-    return card | {"method": method, "configuration": configuration, "train_data": corpus.card_entries(None)}
+    own = {"method": method, "configuration": configuration, "examples": own_examples(corpus.pairs)}
+    return card | own | {"train_data": corpus.card_entries(None)}
 
 
 def _save(
@@ -443,11 +441,13 @@ def _card_in_memory(
 
     `tasks` are what `encode` wants to be told of a text, `has_code` says whether the model brings code of its own.
     """
+    examples = own_examples(corpus.pairs)
     info = CardInfo(
         **card,
         licence="other",
         train_data=corpus.card_entries(None),
-        loading=stock_snippet(corpus.languages, flag=has_code, examples=card["examples"]),
+        examples=examples,
+        loading=stock_snippet(corpus.languages, flag=has_code, examples=examples),
         clients={LANGCHAIN: Client(needs_code=has_code, languages=tasks)},
         configuration=configuration,
     )

@@ -84,6 +84,18 @@ def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
     return examples
 
 
+def filled(snippets: Mapping[str, str], source: str, target: str, examples: Examples | None) -> dict[str, str]:
+    """Snippets by title, with two languages' codes for {source} and {target}, sentences for {source_text} and so on."""
+    values = {"source": source, "target": target}
+    values |= {"source_text": example(source, examples), "target_text": example(target, examples)}
+    ready = {}
+    for title, snippet in snippets.items():
+        for name, value in values.items():
+            snippet = snippet.replace(f"{{{name}}}", value)
+        ready[title] = snippet
+    return ready
+
+
 def _listed(*texts: str) -> str:
     """Texts as a list in Python, which is the same in JSON."""
     return json.dumps(texts, ensure_ascii=False)

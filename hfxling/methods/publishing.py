@@ -25,6 +25,7 @@ from hfxling.hub.checks import base_licence, release_faults
 from hfxling.hub.folder import check_finite, check_push, publish, stored_tensors
 from hfxling.hub.index import told_apart
 from hfxling.hub.record import file_hashes
+from hfxling.hub.snippets import own_examples
 from hfxling.methods import METHODS, method
 
 from .checkpoints import checkpoint_of
@@ -150,6 +151,7 @@ def publish_run(
         "method": name,
         "licence": recipe.licence or "other",
         "train_data": prepared.corpus.card_entries(recipe.licence),
+        "examples": own_examples(prepared.corpus.pairs),
         "limits": [*recipe.limits, *of_method["limits"]],
         "training_command": scrubbed(shlex.join(command), get_token()),
         "configuration": configuration,

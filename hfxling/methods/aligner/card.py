@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfxling.hub.snippets import Examples, example, own_examples
+from hfxling.hub.snippets import Examples, filled, own_examples
 
 from .arguments import AlignerArguments
 
@@ -49,19 +49,14 @@ def card(recipe: AlignerArguments, prepared, run) -> dict:
 
 def described(languages: Sequence[str], examples: Examples, encoder: str | None = None) -> dict:
     """The same, of the languages, source first, their own examples, and the encoder whose similarities links heed."""
-    snippets = dict(SNIPPETS)
-    for side, code in zip(("source", "target"), languages):
-        for title, snippet in snippets.items():
-            snippet = snippet.replace(f"{{{side}_text}}", example(code, examples))
-            snippets[title] = snippet.replace(f"{{{side}}}", code)
+    source, target = languages[:2]
     return {
-        "repo_id": f"{'-'.join(languages[:2])}-aligner",
+        "repo_id": f"{source}-{target}-aligner",
         "summary": SUMMARY,
         "citation": CITATION,
         "base_model": encoder or "none, trained from scratch",
         "languages": languages,
         "intended_use": f"Word alignment and word translation between {' and '.join(languages)}.",
         "limits": LIMITS,
-        "loading": snippets,
-        "examples": examples,
+        "loading": filled(SNIPPETS, source, target, examples),
     }

@@ -31,7 +31,6 @@ def card(recipe: DapArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     sources = [source for source, _ in recipe.language_pairs]
     languages = [*sources, recipe.pivot]
-    examples = own_examples(prepared.corpus.pairs)
     return {
         "repo_id": f"{'-'.join(languages) if len(languages) < 4 else 'multilingual'}-dap",
         "summary": summary(recipe.objective, recipe.lora),
@@ -41,8 +40,7 @@ def card(recipe: DapArguments, prepared, run) -> dict:
         "intended_use": f"Finding translations between {', '.join(sources)} and {recipe.pivot}: retrieval, mining "
         "and cleaning of parallel sentences; the encoder also serves as a start for cross-lingual fine-tuning.",
         "limits": LIMITS,
-        "loading": standard_snippets(languages, examples=examples),
-        "examples": examples,
+        "loading": standard_snippets(languages, examples=own_examples(prepared.corpus.pairs)),
         "configuration": {"pooling": recipe.pooling, "objective": recipe.objective},
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfxling.hub.snippets import Examples, example, own_examples
+from hfxling.hub.snippets import filled, own_examples
 
 from .arguments import DisentanglerArguments
 
@@ -48,14 +48,9 @@ with torch.no_grad():
 def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     """The fields of `CardInfo` that are the method's own; snippets have {repo} for the repository."""
     languages = prepared.corpus.languages
-    examples = own_examples(prepared.corpus.pairs)
-    source, target = languages[:2]
-    loading = {}
-    for title, snippet in (OF_TEXTS if recipe.base_model else OF_VECTORS).items():
-        snippet = snippet.replace("{source_text}", example(source, examples))
-        loading[title] = snippet.replace("{target_text}", example(target, examples))
-    return described(languages, recipe.base_model or "precomputed vectors", examples) | {
-        "loading": loading,
+    snippets = OF_TEXTS if recipe.base_model else OF_VECTORS
+    return described(languages, recipe.base_model or "precomputed vectors") | {
+        "loading": filled(snippets, *languages[:2], own_examples(prepared.corpus.pairs)),
         "coverage": prepared.corpus.coverage,
         "configuration": {
             "layer": recipe.layer,
@@ -65,14 +60,8 @@ def card(recipe: DisentanglerArguments, prepared, run) -> dict:
     }
 
 
-def described(languages: Sequence[str], base_model: str, examples: Examples) -> dict:
-    """The same without the settings and snippets of a run.
-
-    Args:
-        languages: all of them.
-        base_model: the encoder's name.
-        examples: the model's own sentences.
-    """
+def described(languages: Sequence[str], base_model: str) -> dict:
+    """The same without the settings and snippets of a run; `base_model` is the encoder's name."""
     return {
         "repo_id": f"{'-'.join(languages)}-meaning",
         "summary": SUMMARY,
@@ -81,5 +70,4 @@ def described(languages: Sequence[str], base_model: str, examples: Examples) -> 
         "languages": languages,
         "intended_use": "Similarity of sentences across languages: translation quality without references, retrieval.",
         "limits": LIMITS,
-        "examples": examples,
     }

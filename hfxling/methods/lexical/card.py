@@ -7,7 +7,7 @@ from itertools import chain, combinations
 
 from hfxling.encoders.identity import model_name
 from hfxling.hub.index import hub_id_of
-from hfxling.hub.snippets import OF_FOLDER, Examples, example, own_examples
+from hfxling.hub.snippets import OF_FOLDER, Examples, filled, own_examples
 
 from .arguments import LexicalArguments
 
@@ -82,23 +82,15 @@ def described(
     """
     languages = list(dict.fromkeys(chain.from_iterable(pairs)))
     source, target = pairs[0]
-    named = {"source": "", "target": ""} if is_shared else {"source": source, "target": target}
-    static = STATIC
-    for side, code in named.items():
-        static = static.replace(f"{{as_{side}}}", f', task="{code}"' if code else "")
+    as_source, as_target = ("", "") if is_shared else (', task="{source}"', ', task="{target}"')
+    static = STATIC.replace("{as_source}", as_source).replace("{as_target}", as_target)
     of_static = {"Static vectors, with sentence-transformers alone": static}
+    sparse = SPARSE.replace("{of_folder}", OF_FOLDER)
     of_sparse = {
-        "Sparse vectors, with sentence-transformers (runs the code of this repository)": SPARSE,
+        "Sparse vectors, with sentence-transformers (runs the code of this repository)": sparse,
         "Sparse vectors and their reasons, with transformers (runs the code of this repository)": OWN,
     }
     snippets = of_sparse | of_static if is_sparse else of_static | of_sparse
-    filled = {"source": source, "target": target, "of_folder": OF_FOLDER}
-    filled |= {"source_text": example(source, examples), "target_text": example(target, examples)}
-    loading = {}
-    for title, text in snippets.items():
-        for name, value in filled.items():
-            text = text.replace(f"{{{name}}}", value)
-        loading[title] = text
     limits = list(LIMITS)
     seen = {frozenset(pair) for pair in pairs}
     unseen = ["-".join(pair) for pair in combinations(languages, 2) if frozenset(pair) not in seen]
@@ -117,6 +109,5 @@ def described(
         "languages": languages,
         "intended_use": f"Finding translations between {' and '.join(languages)}, and saying by which words.",
         "limits": limits,
-        "loading": loading,
-        "examples": examples,
+        "loading": filled(snippets, source, target, examples),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hfxling.hub.snippets import Examples, own_examples, standard_snippets, stock_snippet
+from hfxling.hub.snippets import own_examples, standard_snippets, stock_snippet
 
 from .arguments import OWN, SiameseArguments
 
@@ -67,7 +67,7 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
     if is_own:
         del configuration["pooling"]
     base_model = recipe.base_model or "precomputed vectors"
-    return described(recipe.languages, base_model, examples, chosen, is_on_own_vectors=is_own) | {
+    return described(recipe.languages, base_model, chosen, is_on_own_vectors=is_own) | {
         "limits": limits,
         "loading": loading,
         "coverage": prepared.corpus.coverage,
@@ -78,17 +78,15 @@ def card(recipe: SiameseArguments, prepared, run) -> dict:
 def described(
     languages: Sequence[str],
     base_model: str,
-    examples: Examples,
-    chosen: Sequence[str] = (),
+    chosen: Sequence[str],
     *,
-    is_on_own_vectors: bool = False,
+    is_on_own_vectors: bool,
 ) -> dict:
     """The same for a head without the settings and snippets of a run.
 
     Args:
         languages: of source and target.
         base_model: the encoder's name.
-        examples: the model's own sentences.
         chosen: what was chosen on held-out pairs, in words.
         is_on_own_vectors: the head maps the encoder's own sentence vectors, and not one of its layers.
     """
@@ -103,5 +101,4 @@ def described(
         "intended_use": f"Finding translations between {source} and {target}: retrieval, mining and cleaning of "
         "parallel sentences.",
         "limits": LIMITS,
-        "examples": examples,
     }
