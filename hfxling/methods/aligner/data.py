@@ -15,7 +15,7 @@ from hfxling.data.sources import Pair
 from hfxling.data.texts import picked
 from hfxling.words.aligner import load_aligner
 from hfxling.words.classes import equal_classes, word_classes
-from hfxling.words.pairs import EncodedPairs, pad, pad_matrices
+from hfxling.words.pairs import EncodedPairs, encoded_pairs, pad, pad_matrices
 from hfxling.words.prior import LinkPrior, load_prior, translation_counts
 
 from .arguments import UPDATES, AlignerArguments, AlignerSettings
@@ -93,17 +93,10 @@ def encode_pairs(
     """Word ids of one split, by language pair; what is longer is cut, pairs with an empty side are left out."""
     encoded = []
     for pair in corpus.pairs:
-        texts = getattr(pair, split)
-        source_lang, target_lang = pair.languages
-        source_texts, target_texts = sides_of(texts)
-        sources = vocabularies[source_lang].encode_ids(source_texts)
-        targets = vocabularies[target_lang].encode_ids(target_texts)
-        ids_of_pairs = EncodedPairs(pair.languages, [], [])
-        for source, target in zip(sources, targets):
-            if source and target:
-                ids_of_pairs.source.append(source[:max_words])
-                ids_of_pairs.target.append(target[:max_words])
-        encoded.append(ids_of_pairs)
+        both = [vocabularies[lang] for lang in pair.languages]
+        cut = encoded_pairs(pair.languages, both, *sides_of(getattr(pair, split)), max_words)
+        kept = [row for row, sides in enumerate(zip(cut.source, cut.target)) if all(sides)]
+        encoded.append(EncodedPairs(pair.languages, *picked(kept, cut.source, cut.target)))
     return encoded
 
 

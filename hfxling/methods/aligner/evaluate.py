@@ -17,7 +17,6 @@ from hfxling.data.sources import SAMPLE, Pair, pair_files
 from hfxling.evaluation.alignment import alignment_results
 from hfxling.evaluation.results import EvalResult
 from hfxling.evaluation.word_translation import (
-    PROTOCOLS,
     Dictionary,
     link_vectors,
     protocol_results,
@@ -152,23 +151,10 @@ def watcher(tests: Tests, vocabularies: Mapping[str, Vocabulary], priors: Sequen
 
     def watch(model: AlignerModel) -> list[EvalResult]:
         rows = []
-        for languages, entries in tests.dictionaries.items():
-            words, static = _static(model, vocabularies, languages)
-            for protocol in PROTOCOLS:
-                name = f"dictionary {'-'.join(languages)} {protocol}"
-                measured = protocol_results(
-                    entries,
-                    words,
-                    static,
-                    protocols=[protocol],
-                    dataset=name,
-                    split="test",
-                    direction="->".join(languages),
-                )
-                rows += [row for row in measured if row.metric == "P@1"]
-        for row in gold_rows(tests.gold, model, vocabularies, priors):
-            if row.metric == "AER":
-                rows.append(replace(row, dataset=f"{row.dataset} {row.settings['decoding']}"))
+        for row in evaluate(tests, model, vocabularies, priors):
+            if row.metric in ("P@1", "AER"):
+                how = row.settings["protocol" if row.metric == "P@1" else "decoding"]
+                rows.append(replace(row, dataset=f"{row.dataset} {how}"))  # which names them in the log
         return rows
 
     return watch
