@@ -32,8 +32,8 @@ def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False)
     """Every head that competes, as (settings, map of the source, map of the target).
 
     The encoder as it came; centred: its vectors less the mean of both languages, without the direction between the two;
-    `discriminant`, one map for both, and `tied`, one a language (with share 0 the CCA), each with shares of the encoder
-    in it. With `one_map` only those with the same map for both languages.
+    `discriminant`, one map for both, and `tied`, one a language, each with shares of the encoder in it. With `one_map`
+    only those with the same map for both languages.
     """
     as_it_came = _as_it_came(source)
     yield {"form": ENCODER}, as_it_came, as_it_came

@@ -187,12 +187,13 @@ CLOSED_FORMS: dict[str, Callable] = {
 PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
 NOTHING_TO_CHOOSE = ("centred", "procrustes")
 _GRIDS = {"share": "shares", "shrinkage": "shrinkages", "power": "powers", "penalty": "penalties"}  # by setting
+FOLDS = 5  # of the cross-validation
 WIDEST = 512  # directions that a tied CCA looks at
 WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about where those of the closed forms end
 
 
 def fit_closed_form(
-    method: str, source: np.ndarray, target: np.ndarray, *, folds: int = 5, seed: int = 0, progress: bool = False
+    method: str, source: np.ndarray, target: np.ndarray, *, seed: int = 0, progress: bool = False
 ) -> tuple[Affine, Affine, dict]:
     """Fit a head, its shrinkage and weights chosen by cross-validated retrieval on the same pairs.
 
@@ -200,7 +201,6 @@ def fit_closed_form(
         method: a key of `CLOSED_FORMS`.
         source: (N, H) vectors; row i is parallel to target row i.
         target: (N, H).
-        folds: of the cross-validation.
         seed: of the folds.
         progress: show how far it is, where it takes more than two seconds.
 
@@ -217,7 +217,7 @@ def fit_closed_form(
     form, best = CLOSED_FORMS[method], {}
     if method not in NOTHING_TO_CHOOSE:
         shown = method if progress else None
-        ranks = cross_validate(form, source, target, folds=folds, seed=seed, progress=shown)
+        ranks = cross_validate(form, source, target, seed=seed, progress=shown)
         scores = {}
         for key, of_folds in ranks.items():
             scores[key] = np.mean([(1 / fold).mean() for fold in of_folds])
@@ -240,8 +240,7 @@ def cross_validate(
     source: np.ndarray,
     target: np.ndarray,
     *,
-    folds: int = 5,
-    seed: int = 0,
+    seed: int,
     progress: str | None = None,
     first: int | None = None,
 ) -> dict[tuple, list[np.ndarray]]:
@@ -251,8 +250,7 @@ def cross_validate(
         form: such as those of `CLOSED_FORMS`.
         source: (N, H) vectors; row i is parallel to target row i.
         target: (N, H).
-        folds: of the cross-validation; of each fold at most 2,000 pairs are ranked.
-        seed: of the folds.
+        seed: of the `FOLDS`, of each of which at most 2,000 pairs are ranked.
         progress: what a bar is called; None shows none.
         first: so many of the folds alone; by default all.
 
@@ -261,7 +259,7 @@ def cross_validate(
     """
     count = len(source)
     ranks: dict[tuple, list[np.ndarray]] = {}
-    parts = np.array_split(np.random.default_rng(seed).permutation(count), folds)
+    parts = np.array_split(np.random.default_rng(seed).permutation(count), FOLDS)
     for held_out in tqdm(parts[:first], desc=progress, unit="fold", delay=2, disable=progress is None):
         kept = np.setdiff1d(np.arange(count), held_out)
         held_out = held_out[:2000]
