@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hfxling.arguments import key
+from hfxling.encoders.loading import parse_layer
 from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
-from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.losses import SPLIT_LOSSES
 from hfxling.values import check_counts
 
@@ -59,7 +59,6 @@ class SplitSettings:
                 f"patience={self.patience} must be >= 1, geometry_pairs={self.geometry_pairs} >= 2, "
                 f"validation_share={self.validation_share} between 0 and 1."
             )
-        DisentanglerConfig(**self.head_fields())  # refuses bad values
 
     def head_fields(self) -> dict:
         """The fields of `DisentanglerConfig` that the split decides."""
@@ -85,7 +84,7 @@ class DisentanglerArguments(SplitSettings, FrozenArguments):
         if self.init == "published" and self.base_model is None:
             raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
         check_counts(0, probe_pairs=self.probe_pairs)
-        DisentanglerConfig(layer=self.layer_index)  # refuses bad values, before an hour of encoding
+        parse_layer(self.layer)  # refuses bad values, before an hour of encoding
 
     @property
     def one_head_a_pair(self) -> bool:
