@@ -18,7 +18,7 @@ import re
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, chain, islice
 from pathlib import Path
@@ -42,7 +42,7 @@ from transformers import (
 )
 from transformers.trainer_pt_utils import LengthGroupedSampler, get_length_grouped_indices
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines
 from hfxling.data.sample import LANGUAGES, SPLITS, sample_texts
@@ -139,26 +139,25 @@ class _EpochTeller(TrainerCallback):
 class PretrainArguments:
     """Which text is read, the tokenizer, and the encoder's size."""
 
-    texts: list[str] = field(default_factory=list, metadata={"help": "files of one sentence a line, or sample"})
-    parallel: list[str] = field(
-        default_factory=list,
-        metadata={"help": "sources of pairs (docs/text.md): FILE, FILE+FILE, a Hub id; zh-vi=... names the languages"},
+    texts: list[str] = key("files of one sentence a line, or sample", [])
+    parallel: list[str] = key(
+        "sources of pairs (docs/text.md): FILE, FILE+FILE, a Hub id; zh-vi=... names the languages", []
     )
-    languages: list[str] = field(default_factory=lambda: list(LANGUAGES), metadata={"help": "of the sample"})
-    generated: int | None = field(default=None, metadata={"help": "generated sentences of the sample"})
-    heldout: float = field(default=0.01, metadata={"help": "share of the text that is kept out, for the loss"})
-    tlm_share: float | None = field(default=None, metadata={"help": "share of TLM examples; 0.5 if there are pairs"})
-    tlm_languages: int = field(default=2, metadata={"help": "languages joined in one example (XLM: 2)"})
-    mask_probability: float = field(default=0.15, metadata={"help": "share of the tokens to predict (BERT: 0.15)"})
-    tokenizer: str = field(default="unigram", metadata={"help": " or ".join(TOKENIZERS)})
-    vocab_size: int = field(default=16_000, metadata={"help": "pieces, special tokens included", "least": 1})
-    lowercase: bool = field(default=False, metadata={"help": "lower-case all text"})
-    hidden_size: int = field(default=256, metadata={"help": "width of the encoder"})
-    layers: int = field(default=6, metadata={"help": "depth of the encoder"})
-    heads: int = field(default=4, metadata={"help": "attention heads; they divide hidden_size"})
-    intermediate_size: int = field(default=1024, metadata={"help": "width of the feed-forward blocks"})
-    dropout: float = field(default=0.1, metadata={"help": "of hidden states and attention (BERT: 0.1)"})
-    max_length: int = field(default=128, metadata={"help": "tokens of an example, special tokens included", "least": 8})
+    languages: list[str] = key("of the sample", list(LANGUAGES))
+    generated: int | None = key("generated sentences of the sample", None)
+    heldout: float = key("share of the text that is kept out, for the loss", 0.01)
+    tlm_share: float | None = key("share of TLM examples; 0.5 if there are pairs", None)
+    tlm_languages: int = key("languages joined in one example (XLM: 2)", 2)
+    mask_probability: float = key("share of the tokens to predict (BERT: 0.15)", 0.15)
+    tokenizer: str = key(" or ".join(TOKENIZERS), "unigram")
+    vocab_size: int = key("pieces, special tokens included", 16_000, least=1)
+    lowercase: bool = key("lower-case all text", False)
+    hidden_size: int = key("width of the encoder", 256)
+    layers: int = key("depth of the encoder", 6)
+    heads: int = key("attention heads; they divide hidden_size", 4)
+    intermediate_size: int = key("width of the feed-forward blocks", 1024)
+    dropout: float = key("of hidden states and attention (BERT: 0.1)", 0.1)
+    max_length: int = key("tokens of an example, special tokens included", 128, least=8)
 
     def __post_init__(self):
         if not self.texts and not self.parallel:

@@ -9,7 +9,7 @@ The best epoch is chosen on the English development examples alone. OUTPUT_DIR/m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,9 +24,8 @@ from transformers import (
     TrainingArguments,
     set_seed,
 )
-from transformers.utils import logging
 
-from hfxling.arguments import parse_arguments
+from hfxling.arguments import key, parse_arguments
 from hfxling.console import run as run_recipe
 from hfxling.data.readers import read_lines, suffix_of
 from hfxling.encoders.frozen import token_limit
@@ -38,6 +37,7 @@ from hfxling.files import content_hash
 from hfxling.methods.publishing import Run, check_run, training_cost, write_run
 from hfxling.methods.trainer import XlingTrainer
 from hfxling.missing import one_line_where_missing
+from hfxling.models.loading import quiet_loading
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -70,27 +70,25 @@ TRAINING_DEFAULTS = {
 class NliArguments:
     """The encoder and the data."""
 
-    base_model: str = field(metadata={"help": "Hub id or folder of the encoder"})
-    base_revision: str | None = field(default=None, metadata={"help": "revision of the encoder"})
-    train_data: str = field(
-        default="facebook/xnli",
-        metadata={
-            "help": "TSV file with the columns premise, hypothesis and label, {lang} standing for the language, or Hub "
-            "id (such data is no parallel text, so the sources of docs/text.md do not apply)"
-        },
+    base_model: str = key("Hub id or folder of the encoder")
+    base_revision: str | None = key("revision of the encoder", None)
+    train_data: str = key(
+        "TSV file with the columns premise, hypothesis and label, {lang} standing for the language, or Hub "
+        "id (such data is no parallel text, so the sources of docs/text.md do not apply)",
+        "facebook/xnli",
     )
-    train_split: str = field(default="train", metadata={"help": "split of a Hub dataset"})
-    train_lang: str = field(default="en", metadata={"help": "language of training and development"})
-    dev_data: str | None = field(default=None, metadata={"help": "by default train_data, or a share of a local file"})
-    dev_split: str = field(default="validation", metadata={"help": "split of a Hub dataset"})
-    dev_share: float = field(default=0.1, metadata={"help": "premises of a local train_data kept for development"})
-    test_data: str | None = field(default=None, metadata={"help": "as train_data, which is the default"})
-    test_split: str = field(default="test", metadata={"help": "split of a Hub dataset"})
-    test_langs: list[str] = field(default_factory=lambda: list(XNLI_LANGUAGES), metadata={"help": "tested languages"})
-    dataset_revision: str | None = field(default=None, metadata={"help": "revision of the Hub datasets"})
-    data_name: str = field(default="xnli", metadata={"help": "name of the data in the results"})
-    max_length: int = field(default=128, metadata={"help": "tokens of premise and hypothesis (paper: 128)"})
-    max_train_rows: int | None = field(default=None, metadata={"help": "use a seeded sample of this many examples"})
+    train_split: str = key("split of a Hub dataset", "train")
+    train_lang: str = key("language of training and development", "en")
+    dev_data: str | None = key("by default train_data, or a share of a local file", None)
+    dev_split: str = key("split of a Hub dataset", "validation")
+    dev_share: float = key("premises of a local train_data kept for development", 0.1)
+    test_data: str | None = key("as train_data, which is the default", None)
+    test_split: str = key("split of a Hub dataset", "test")
+    test_langs: list[str] = key("tested languages", list(XNLI_LANGUAGES))
+    dataset_revision: str | None = key("revision of the Hub datasets", None)
+    data_name: str = key("name of the data in the results", "xnli")
+    max_length: int = key("tokens of premise and hypothesis (paper: 128)", 128)
+    max_train_rows: int | None = key("use a seeded sample of this many examples", None)
 
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
@@ -159,31 +157,27 @@ def load_classifier(
         ValueError: a checkpoint that lacks weights of its encoder or holds NaN, or a tokenizer without padding.
     """
     set_seed(seed)
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # an untrained head is reported as missing; what else is, is checked below
-    try:
-        with one_line_where_missing(name):
-            model, info = AutoModelForSequenceClassification.from_pretrained(
-                name,
-                revision=revision,
-                trust_remote_code=False,
-                output_loading_info=True,
-                dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
-                id2label=dict(enumerate(LABELS)),
-                label2id={label: i for i, label in enumerate(LABELS)},
-            )
-            tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
-    finally:
-        logging.set_verbosity(verbosity)
+    # Quiet, as an untrained head is reported as missing; what else is, is checked below.
+    with quiet_loading(), one_line_where_missing(name):
+        model, info = AutoModelForSequenceClassification.from_pretrained(
+            name,
+            revision=revision,
+            trust_remote_code=False,
+            output_loading_info=True,
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
+            id2label=dict(enumerate(LABELS)),
+            label2id={label: i for i, label in enumerate(LABELS)},
+        )
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=False)
     prefix = f"{model.base_model_prefix}."
     lacking = [*info["missing_keys"], *(key for key, *_ in info["mismatched_keys"])]
     lacking = [key for key in lacking if key.startswith(prefix) and ".pooler." not in key]
     if lacking:
         raise ValueError(f"{name!r} lacks {len(lacking)} weights of its encoder (first: {lacking[0]}); give another.")
-    for key, tensor in model.state_dict().items():
+    for weight, tensor in model.state_dict().items():
         if not torch.isfinite(tensor).all():
-            raise ValueError(f"base_model={name!r}: {key} holds NaN or infinite numbers; give another.")
+            raise ValueError(f"base_model={name!r}: {weight} holds NaN or infinite numbers; give another.")
     if tokenizer.pad_token_id is None:
         raise ValueError(f"{name!r} has a tokenizer without a padding token; give an encoder's.")
     _draw_empty_pooler(model)
