@@ -35,10 +35,6 @@ class Method:
     is_head: bool = False
     is_counted: bool = False
 
-    def load(self) -> ModuleType:
-        """Its package."""
-        return import_module(f"{__name__}.{self.name}")
-
 
 METHODS = {
     method.name: method
@@ -60,4 +56,4 @@ def method(name: str) -> ModuleType:
     """
     if name not in METHODS:
         raise ValueError(f"method={name!r} is not one of {', '.join(METHODS)}.")
-    return METHODS[name].load()
+    return import_module(f"{__name__}.{name}")

@@ -159,11 +159,6 @@ class PairVectors:
     layers: tuple[int, ...] | None = None
     prompt: str | None = None
 
-    @property
-    def width(self) -> int:
-        """H, or layers * H."""
-        return self.train[0].shape[1]
-
     def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
         """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
         count = len(self.train[0])

@@ -24,9 +24,10 @@ def recipe(tiny_bert, tmp_path):
 def fit(vectors):
     """A head that keeps the first half of the components."""
     assert [pair.languages for pair in vectors] == [("zh", "vi"), ("vi", "zh")]
-    head = DisentanglerHead(DisentanglerConfig(hidden_size=vectors[0].width))
+    width = vectors[0].train[0].shape[1]
+    head = DisentanglerHead(DisentanglerConfig(hidden_size=width))
     with torch.no_grad():
-        head.linear.weight.copy_(torch.diag((torch.arange(vectors[0].width) < vectors[0].width // 2).float()))
+        head.linear.weight.copy_(torch.diag((torch.arange(width) < width // 2).float()))
         head.linear.bias.zero_()
     return head, {"kept": 0.5}
 

@@ -40,7 +40,7 @@ def test_given_vectors_follow_what_was_dropped(text):
     assert data.corpus.pairs[0].train["row"] == kept
     np.testing.assert_array_equal(data.train[0][1], np.load(text / "train.target.npy")[kept])
     np.testing.assert_array_equal(data.scored[0][0], np.load(text / "test.source.npy"))
-    assert (data.kind, data.model, data.vectors[0].width) == ("encoder", "vectors", 5)
+    assert (data.kind, data.model, data.vectors[0].train[0].shape[1]) == ("encoder", "vectors", 5)
     assert with_vectors(text, encoder_kind="llm").kind == "llm"
 
 

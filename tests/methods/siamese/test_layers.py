@@ -71,11 +71,12 @@ def test_several_layers_stand_side_by_side_in_rising_order():
     args, vectors = settings(layer="2, 0"), prepared()
     assert args.layer_index == (0, 2)
     both = vectors.of(args.layer_index, "mean")
-    assert both.width == 2 * HIDDEN
+    width = both.train[0].shape[1]
+    assert width == 2 * HIDDEN
     assert np.array_equal(both.train[1][:, HIDDEN:], vectors.of(2, "mean").train[1])
     assert both.layers == args.layers == (0, 2)
-    assert args.head_config(both.width, ("zh", "vi"), (0, 2)).center_input
-    assert not settings(fit="discriminant").head_config(both.width, ("zh", "vi"), (0, 2)).center_input
+    assert args.head_config(width, ("zh", "vi"), (0, 2)).center_input
+    assert not settings(fit="discriminant").head_config(width, ("zh", "vi"), (0, 2)).center_input
 
 
 @pytest.mark.parametrize(
