@@ -52,7 +52,7 @@ def rank_pair(
             source_lang=source_lang,
             target_lang=target_lang,
             centering=centering,
-            means=means if centering == "train" else None,
+            means=means,
             methods=similarities,
             csls_k=min(10, len(test[0])),
         )
@@ -141,15 +141,8 @@ def retrieval_results(
 ) -> list[EvalResult]:
     """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
 
-    Args:
-        prepared: text and vectors; language pairs without test text have no rows.
-        before: the frozen vectors as they are compared.
-        after: what the finished model makes of them, for every language pair.
-        settings: of all rows, such as layer and pooling.
-        model: name of the encoder.
-        seed: of the training run.
-        similarities: cosine, csls.
-        centerings: none, train, corpus.
+    `before` gives the frozen vectors as they are compared, `after` for every language pair what the finished model
+    makes of them; a pair without test text has no rows. `similarities` and `centerings` are those of `rank_pair`.
     """
     how = {"similarities": similarities, "centerings": centerings}
     results = []

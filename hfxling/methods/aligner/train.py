@@ -145,13 +145,8 @@ def train_aligner(
 ) -> dict:
     """Train, and leave the model with the weights of the best score (the last ones without evaluators).
 
-    Args:
-        settings: updates, CPU budget and how often to score.
-        training_args: of the Trainer; its batch size is in pairs.
-        model: changed in place.
-        pairs: training text.
-        evaluators: called with the model; the mean of their rows on training text is the score.
-        priors: what the attention starts from, one for each of the pairs.
+    The score is the mean of the evaluators' rows on training text. `priors`, one for each of the `pairs`, are what the
+    attention starts from.
 
     Returns:
         steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all

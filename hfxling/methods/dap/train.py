@@ -275,16 +275,7 @@ def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, norm: str, texts
     """Take the mean pooled vector of some texts off all vectors, by the bias of the encoder's last layer norm.
 
     An encoder's vectors have much in common, which tells nothing and costs the first steps of training; with few pairs
-    there are no others.
-
-    Args:
-        model: the dual encoder.
-        tokenizer: its tokenizer.
-        norm: name of the layer norm.
-        texts: whose mean is taken.
-
-    Returns:
-        Whether the vectors go by that bias; if not, it stays as it was.
+    there are no others. Gives whether the vectors go by the bias of that `norm`; if not, it stays as it was.
     """
     bias = model.encoder.get_submodule(norm).bias
     embed = SentenceEmbedder(model.eval(), tokenizer, output="pooled")

@@ -32,13 +32,8 @@ def evaluate(
 ) -> list[EvalResult]:
     """Correlation with human scores, retrieval, geometry and language probes, before and after.
 
-    Args:
-        data: text and vectors.
-        heads: of every language pair, or again and again the one of all.
-        settings: of the split: shares and sizes of the samples.
-        origin: layer and pooling, for the rows.
-        probe_pairs: validation pairs a language pair that probes read; 0 for no probes.
-        seed: of the training run.
+    `heads` are those of every language pair, or again and again the one of all; `origin`, layer and pooling, is for the
+    rows. Probes read `probe_pairs` validation pairs of each language pair; 0 for no probes.
     """
     before = {"settings": {**origin, "stage": "before"}, "model": data.model}
     after = {"settings": {**origin, "stage": "after"}, "model": data.model, "seed": seed}

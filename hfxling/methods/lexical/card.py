@@ -73,12 +73,8 @@ def described(
 ) -> dict:
     """The same without settings, of the language pairs that were learnt from.
 
-    Args:
-        pairs: source and target language of each.
-        examples: the model's own sentences.
-        is_shared: whether all languages have one table of segments.
-        encoder: which one helped to count links.
-        is_sparse: whether it is the sparse vectors that a reader of the card wants; they come first then.
+    All languages have one table of segments where `is_shared`; `encoder` is the one that helped to count links. Where
+    `is_sparse` a reader of the card wants the sparse vectors, which come first then.
     """
     languages = list(dict.fromkeys(chain.from_iterable(pairs)))
     source, target = pairs[0]

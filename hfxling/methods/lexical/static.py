@@ -35,14 +35,7 @@ def static_vectors(
     much as its count to `settings.static_power`; for small c that is a correspondence analysis of the links. Every word
     vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
     tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
-
-    Args:
-        model: with its links.
-        bags: of the training sentences, pair by pair.
-        counts: (V,) of every segment of a language, none zero.
-        settings: rank, c, and the powers of counts and of the components' strengths.
-        is_shared: whether all languages have one tokenizer.
-        seed: of the factorisation.
+    `bags` are those of the training sentences, pair by pair, `counts` of all segments of a language, none of them 0.
     """
     config = model.config
     weights = {lang: count**settings.static_power for lang, count in counts.items()}
