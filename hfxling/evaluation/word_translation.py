@@ -123,7 +123,6 @@ def protocol_results(
     vectors: Sequence,
     *,
     settings: Mapping | None = None,
-    protocols: Sequence[str] = PROTOCOLS,
     **fields,
 ) -> list[EvalResult]:
     """`lexicon_results` by every protocol, named in the rows' settings; a dictionary of phrases has none by the first.
@@ -131,10 +130,11 @@ def protocol_results(
     The dictionary is in normalised spelling; `vectors` are (V, D) and (W, D) static ones of the vocabularies of source
     and target. `settings` are joined to every row's, `fields` are those of `EvalResult`.
     """
+    protocols = PROTOCOLS
     known_source = set(vocabularies[0].words[EOS + 1 :])
     known_target = set(vocabularies[1].words[EOS + 1 :])
     if all(known_target.isdisjoint(dictionary[word]) for word in known_source & dictionary.keys()):
-        protocols = [protocol for protocol in protocols if protocol != "vocabulary"]
+        protocols = [protocol for protocol in PROTOCOLS if protocol != "vocabulary"]
     sides = [*dictionary], sorted(set().union(*dictionary.values()))
     rows = []
     for protocol in protocols:
