@@ -58,7 +58,8 @@ def make_page(
         raise ValueError("the page's model.onnx needs the package onnx: pip install 'hfxling[onnx]'.")
     check_place("OUTPUT_FOLDER", output, is_folder=True)
     table, tokenizer = read_static(model)
-    vocabulary = page_vocabulary(tokenizer, languages_of(model))
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    vocabulary = page_vocabulary(tokenizer, config["languages"])
     missing = [name for name in RUNTIME if ort and not (ort / name).is_file()]
     if missing:
         raise FileNotFoundError(f"{ort} has no {' and no '.join(missing)}: give the folder dist of onnxruntime-web.")
@@ -103,11 +104,6 @@ def read_static(folder: Path) -> tuple[np.ndarray, dict]:
         raise ValueError(f"{folder} has no static vectors (0_StaticEmbedding): fit with `hfxling fit --choose static`.")
     table = load_file(place / "model.safetensors")["embedding.weight"].astype(np.float32)
     return table, json.loads((place / "tokenizer.json").read_text(encoding="utf-8"))
-
-
-def languages_of(folder: Path) -> list[str]:
-    """Codes of the model's languages, for the page to show."""
-    return json.loads((folder / "config.json").read_text(encoding="utf-8"))["languages"]
 
 
 def pieces_of(tokenizer: dict) -> list[str]:
