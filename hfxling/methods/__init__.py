@@ -49,11 +49,7 @@ METHODS = {
 
 
 def method(name: str) -> ModuleType:
-    """The package of a method.
-
-    Raises:
-        ValueError: none of `METHODS`.
-    """
+    """The package of a method."""
     if name not in METHODS:
         raise ValueError(f"method={name!r} is not one of {', '.join(METHODS)}.")
     return import_module(f"{__name__}.{name}")

@@ -114,11 +114,7 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
 
 
 def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:
-    """Refuse to go on from a checkpoint of another training; one without a record is an older version's.
-
-    Raises:
-        ValueError: with what is another, and what it was.
-    """
+    """Refuse to go on from a checkpoint of another training; one without a record is an older version's."""
     if checkpoint is None:
         return
     path = Path(checkpoint) / RECORD

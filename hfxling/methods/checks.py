@@ -26,11 +26,7 @@ _LEAST = {
 
 
 def check_trainer(training_args: TrainingArguments) -> None:
-    """Refuse an output folder that cannot be written, counts below the least, and loggers that are not installed.
-
-    Raises:
-        ValueError: for each of these.
-    """
+    """Refuse an output folder that cannot be written, counts below the least, and loggers that are not installed."""
     check_seed(training_args.seed)
     check_place("output_dir", training_args.output_dir, is_folder=True)
     for name, least in _LEAST.items():

@@ -80,11 +80,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
 
     @property
     def layer_index(self) -> int | str | None:
-        """The layer as `load_encoder` takes it.
-
-        Raises:
-            ValueError: neither a number nor 'last' nor 'all'.
-        """
+        """The layer as `load_encoder` takes it."""
         return parse_layer(self.layer)
 
     def shared_key(self) -> tuple:

@@ -175,12 +175,7 @@ def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
 
 
 def corpus_with_test(recipe: FrozenArguments, training_args: TrainingArguments | None = None) -> Corpus:
-    """The text of a head that is fitted in one go and tested before and after.
-
-    Raises:
-        ValueError: no test text, malformed text, evaluation while nothing is trained.
-        FileNotFoundError: a file that is not there.
-    """
+    """The text of a head that is fitted in one go and tested before and after."""
     refuse_evaluation(training_args, "a head")
     corpus = load_corpus(recipe)
     if not any(len(pair.test) for pair in corpus.pairs):
@@ -192,12 +187,7 @@ def corpus_with_test(recipe: FrozenArguments, training_args: TrainingArguments |
 
 
 def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArguments | None = None) -> PreparedPairs:
-    """`prepare` of a method whose runs differ in the head alone: text and vectors of all language pairs.
-
-    Raises:
-        ValueError: as `corpus_with_test`, malformed vectors.
-        FileNotFoundError: a file, folder or encoder that is not there.
-    """
+    """`prepare` of a method whose runs differ in the head alone: text and vectors of all language pairs."""
     corpus = corpus_with_test(rows[0], training_args)
     by_view, _ = frozen_vectors(rows[0], corpus)
     (vectors,) = by_view.values()

@@ -178,11 +178,7 @@ def publish_run(
 
 
 def write_run(name: str, recipe: Any, training_args: TrainingArguments, run: Run, table: str) -> list[EvalResult]:
-    """Write the folders of a run that has no card, each with its results.json, and print a table of its results.
-
-    Raises:
-        ValueError: for weights or results that are not finite.
-    """
+    """Write the folders of a run that has no card, each with its results.json, and print a table of its results."""
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
     settings = resolved(recipe, training_args)

@@ -147,11 +147,7 @@ class XlingTrainer(Trainer):
         super().log(logs, *args, **kwargs)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        """Loss on the evaluation set where there is one, then every evaluator.
-
-        Raises:
-            ValueError: for weights or figures that are not finite.
-        """
+        """Loss on the evaluation set where there is one, then every evaluator."""
         self.check_weights()
         has_data = eval_dataset or self.eval_dataset
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}

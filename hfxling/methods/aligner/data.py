@@ -36,13 +36,7 @@ class Prepared:
 
 
 def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
-    """Read the text, learn vocabularies and, where asked for, the statistical links.
-
-    Raises:
-        ValueError: malformed text (see `load_corpus`), fewer than ten pairs, languages or pairs that the model to go on
-            with does not have.
-        FileNotFoundError: a file, folder or model that is not there.
-    """
+    """Read the text, learn vocabularies and, where asked for, the statistical links."""
     first = rows[0]
     corpus = load_corpus(first)
     if first.model is None:

@@ -173,9 +173,6 @@ def evaluate(
     Words are also translated by statistical links, and by both together, where their counts are given
     (`dictionary_counts`). Gold links are decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it
     alone and by whichever of it and the network has directions that agree more on that text. `settings` are the rows'.
-
-    Raises:
-        ValueError: a file of languages that the model does not have.
     """
     rows = []
     for (source, target), entries in tests.dictionaries.items():

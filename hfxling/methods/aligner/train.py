@@ -151,9 +151,6 @@ def train_aligner(
     Returns:
         steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
         scores, the best one, the curve.
-
-    Raises:
-        ValueError: for bf16 on a processor that cannot run an LSTM in it.
     """
     if training_args.bf16:
         _check_bfloat16(training_args.device)

@@ -51,12 +51,7 @@ class Prepared:
 
 
 def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> Prepared:
-    """Read training and test text and rank and link the test text with the encoder as it is.
-
-    Raises:
-        ValueError: malformed text (see `load_corpus`), a pair without any.
-        FileNotFoundError: a file, folder or encoder that is not there.
-    """
+    """Read training and test text and rank and link the test text with the encoder as it is."""
     recipe = rows[0]
     if recipe.gold and is_fsdp(training_args):
         raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")

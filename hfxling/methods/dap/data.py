@@ -29,9 +29,6 @@ def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
 
     Returns:
         Source language -> the pairs taken out.
-
-    Raises:
-        ValueError: a language pair of which nothing would be left.
     """
     kept_out = {}
     for pair in corpus.pairs:
@@ -120,9 +117,6 @@ class PairCollator:
 
     There is nothing random in it: the Trainer collates one batch ahead, so after a resume a random state kept here
     would be one batch off. With the codes of all languages the batch says which one each pair's source has.
-
-    Raises:
-        ValueError: for a max_length without room for a token beside the special ones.
     """
 
     def __init__(

@@ -41,12 +41,7 @@ GOLD_LINKS = "gold links"  # all sets of them
 
 
 class HeldOut:
-    """Test text, ranked and linked by any encoder; a language pair that a test source lacks is left out of it.
-
-    Raises:
-        ValueError: for test text that is malformed or has none of the pairs.
-        FileNotFoundError: for a file or folder that is not there.
-    """
+    """Test text, ranked and linked by any encoder; a language pair that a test source lacks is left out of it."""
 
     def __init__(self, recipe: DapArguments):
         self.pairs, self.pivot = recipe.language_pairs, recipe.pivot

@@ -34,9 +34,6 @@ class RowAdamW(torch.optim.AdamW):
         params: parameters or groups of them.
         rows: those of them, (V, H), that are updated row by row.
         **settings: of `torch.optim.AdamW`: lr, betas, eps, weight_decay, fused.
-
-    Raises:
-        ValueError: for a parameter in `rows` that is not a trainable matrix among `params`.
     """
 
     def __init__(self, params: Iterable, *, rows: Sequence[nn.Parameter], **settings: Any):
@@ -109,11 +106,7 @@ class _RowGradient:
 
 
 def row_adamw(training_args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[type[RowAdamW], dict]:
-    """`optimizer_cls_and_kwargs` of a `transformers.Trainer`, with the settings of its arguments.
-
-    Raises:
-        ValueError: for another `optim` than torch's AdamW.
-    """
+    """`optimizer_cls_and_kwargs` of a `transformers.Trainer`, with the settings of its arguments."""
     from transformers import Trainer
 
     if training_args.optim not in ("adamw_torch", "adamw_torch_fused"):

@@ -316,9 +316,6 @@ def fit(
 
     Returns:
         The model as `DapTrainer.whole_model` gives it, and the Trainer.
-
-    Raises:
-        ValueError: settings that do not go with the encoder or with FSDP.
     """
     set_seed(training_args.seed)
     pairs = corpus.language_pairs

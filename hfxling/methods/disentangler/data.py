@@ -46,13 +46,7 @@ def check_training(training_args: TrainingArguments) -> None:
 
 
 def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepared:
-    """Read all text and the vectors of it, from the encoder through the cache, or from files.
-
-    Raises:
-        ValueError: for settings that early stopping cannot work with, malformed text or vectors (see `load_corpus`,
-            `load_vectors`), or fewer than two pairs.
-        FileNotFoundError: for a file, folder or encoder that is not there.
-    """
+    """Read all text and the vectors of it, from the encoder through the cache, or from files."""
     first = rows[0]
     if training_args is not None:
         check_training(training_args)

@@ -66,9 +66,6 @@ def new_head(
     """An untrained split of D-dimensional vectors; where `settings.init` is "published", with the weights of `start`.
 
     `origin` are the fields of its configuration that say where vectors come from: layer, pooling, prompt.
-
-    Raises:
-        ValueError: a start that has no bias where one is asked for, or the other way round.
     """
     fields = settings.head_fields() | origin
     head = DisentanglerHead(DisentanglerConfig(**fields, hidden_size=hidden_size))
@@ -110,16 +107,10 @@ def fit(
     start: DisentanglerHead | None = None,
     **origin,
 ) -> FittedSplit:
-    """Train a split of several language pairs' vectors, with early stopping.
+    """Train a split of several language pairs' (N, D) vectors, with early stopping.
 
-    Args:
-        vectors: (N, D) of source and target of every language pair.
-        settings: of the split.
-        training_args: of the Trainer, the seed among them.
-        kind: of the encoder, "encoder" or "llm": the objective "auto" goes by it.
-        rows: of every pair for training and for validation; by default those of `division`.
-        start: the split to go on from where `settings.init` is "published".
-        **origin: where the vectors come from, as for `new_head`.
+    The objective "auto" goes by the `kind` of encoder, "encoder" or "llm". `rows` are those of every pair for training
+    and for validation, by default of `division`. `start` and `origin` are as for `new_head`.
     """
     objective = default_objective(kind) if settings.objective == "auto" else settings.objective
     checkpoint = training_args.resume_from_checkpoint
@@ -178,9 +169,6 @@ def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
     """Training and validation rows of each language pair, in order, at least two of both.
 
     They are the same for every seed: runs compare on the same rows.
-
-    Raises:
-        ValueError: for a language pair with fewer than four rows.
     """
     rng = np.random.default_rng(0)
     rows = []

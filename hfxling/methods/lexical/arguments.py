@@ -60,12 +60,7 @@ class LinkSettings:
                 raise ValueError(f"{name}={getattr(self, name)} must be more than 0.")
 
     def segmenter_choices(self, languages: Sequence[str]) -> dict[str, str]:
-        """Language code -> segmenter, for text in these languages.
-
-        Raises:
-            ValueError: an entry that is not of the form lo=words, a language without text, a segmenter that is not
-                built in and could not travel with the model.
-        """
+        """Language code -> segmenter, for text in these languages."""
         chosen = named_entries("segmenters", self.segmenters, "lo=words")
         for language, segmenter in chosen.items():
             if language not in languages or segmenter not in BUILT_IN:
@@ -74,11 +69,7 @@ class LinkSettings:
         return chosen
 
     def lexicon_files(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
-        """(source, target) language -> file of the lexicon; without a pair it is that of the text's only one.
-
-        Raises:
-            ValueError: an entry that is not of the form lo-zh=FILE, or of languages that no text is of.
-        """
+        """(source, target) language -> file of the lexicon; without a pair it is that of the text's only one."""
         names = ", ".join(name_of_pair(pair) for pair in pairs)
         files = {}
         for entry in self.lexicon:
@@ -116,11 +107,7 @@ class LexicalArguments(LinkSettings, TextArguments):
         self.distractor_files()
 
     def distractor_files(self) -> dict[str, str]:
-        """Language code -> file of further candidates.
-
-        Raises:
-            ValueError: an entry that is not of the form zh=FILE, a language without text, a language given twice.
-        """
+        """Language code -> file of further candidates."""
         files = named_entries("distractors", self.distractors, "zh=FILE")
         if not set(files) <= set(self.languages):
             allowed = f"for any of {', '.join(self.languages)} one file, e.g. {self.languages[0]}=FILE"

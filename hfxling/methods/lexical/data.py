@@ -60,12 +60,7 @@ class Prepared:
 
 
 def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
-    """Read the text, cut it and count its links.
-
-    Raises:
-        ValueError: malformed text (see `load_corpus`), fewer than ten pairs, a lexicon of other languages.
-        FileNotFoundError: a file that is not there.
-    """
+    """Read the text, cut it and count its links."""
     first = rows[0]
     refuse_evaluation(training_args, "a lexical model")
     others = {lang: read_distractors(path) for lang, path in first.distractor_files().items()}
@@ -119,11 +114,7 @@ def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
 
 
 def read_distractors(path: str) -> list[str]:
-    """Different sentences of a text file, in their order.
-
-    Raises:
-        ValueError: there are none, it is no text, or too long a one.
-    """
+    """Different sentences of a text file, in their order."""
     lines = dict.fromkeys(line.strip() for _, line in read_lines(path))
     lines.pop("", None)
     if not lines:
@@ -159,11 +150,7 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
 
 
 def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[list[str], list[str]]:
-    """Words and translations of a file, line by line; `sides` is the training text.
-
-    Raises:
-        ValueError: a file whose words are written in letters that the text of their language hardly has.
-    """
+    """Words and translations of a file, line by line; `sides` is the training text."""
     entries = read_dictionary(path)
     columns: tuple[list[str], list[str]] = [], []
     for word in sorted(entries):

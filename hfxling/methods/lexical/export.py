@@ -24,9 +24,6 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     The root is the model for `AutoModel`, with one ordinary tokenizer a language in `tokenizer_LANG`. Beside it stand
     stock sentence-transformers modules: one table of static vectors where languages need not be named, and else one a
     language. The folder `sparse` loads with `SparseEncoder` and `trust_remote_code=True`.
-
-    Raises:
-        ValueError: a model that was loaded and has no static vectors with it.
     """
     if model.static is None:
         raise ValueError("this model was loaded without its static vectors: copy the folder that it came from.")
@@ -43,11 +40,7 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
 
 
 def load_lexical(folder: str | Path) -> LexicalModel:
-    """A model with the static vectors that lie beside it, which `from_pretrained` leaves out.
-
-    Raises:
-        ValueError: a folder without them, or damaged.
-    """
+    """A model with the static vectors that lie beside it, which `from_pretrained` leaves out."""
     model, folder = LexicalModel.from_pretrained(folder).eval(), Path(folder)
     tables = {}  # by folder: languages may share one
     model.static = {}

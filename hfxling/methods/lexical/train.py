@@ -36,9 +36,6 @@ def fit(
     """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too.
 
     `encoder` is the one that helped to count them, if any; the model remembers it by its Hub id, not a folder's path.
-
-    Raises:
-        ValueError: a language pair whose text has no link that is strong enough.
     """
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}

@@ -178,11 +178,7 @@ class SiameseArguments(HeadSettings, FrozenArguments):
 
     @property
     def layer_index(self) -> int | str | tuple[int, ...] | None:
-        """The layer as `load_encoder` takes it, several as a tuple; "auto" and "own" as they are.
-
-        Raises:
-            ValueError: neither numbers nor 'last', 'all' or 'auto'.
-        """
+        """The layer as `load_encoder` takes it, several as a tuple; "auto" and "own" as they are."""
         numbers = self.layer.split(",")
         if len(numbers) > 1 and all(number.strip().isdigit() for number in numbers):
             return tuple(sorted({int(number) for number in numbers}))

@@ -49,12 +49,8 @@ def fit_form(
 ) -> tuple[Affine, Affine]:
     """The maps of source and target of one form, with settings that were chosen before, maybe on other pairs.
 
-    Args:
-        form: one of `FORMS`.
-        settings: its own, as `candidates` or `tied` give them; others are not looked at.
-        source: (N, H) float64 vectors.
-        target: (N, H), translations row by row.
-        trained: gives the maps of a trained head, where that is the form.
+    Of the `settings` its own are looked at, as `candidates` or `tied` give them. `trained` gives the maps of a trained
+    head, where that is the form.
     """
     if form == ENCODER:
         as_it_came = _as_it_came(source)
@@ -170,21 +166,13 @@ def fit_auto(
     Five folds; the candidates of a held-out sentence are the translations of its fold, at most 2,000. Those of the
     other folds were fitted and would look nearer than they are.
 
-    Args:
-        source: (N, H) vectors; row i is parallel to target row i.
-        target: (N, H).
-        one_map: only heads with the same map for both languages compete.
-        trained: from training vectors to a trained head's maps; competes where there are enough pairs.
-        seed: of the folds.
-        progress: show how far it is.
+    With `one_map` only heads with the same map for both languages compete; `trained` gives a trained head's maps, which
+    competes where there are enough pairs.
 
     Returns:
         The source's map, the target's (the same object for a shared one), and what was chosen: `form` and its settings,
         `cross_validated`: P@1 in % of the choice, the runner-up and the encoder among held-out pairs, mean of both
         directions.
-
-    Raises:
-        ValueError: for fewer than ten pairs.
     """
     count = len(source)
     if count < 10:

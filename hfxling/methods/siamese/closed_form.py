@@ -195,20 +195,9 @@ WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about wh
 def fit_closed_form(
     method: str, source: np.ndarray, target: np.ndarray, *, seed: int = 0, progress: bool = False
 ) -> tuple[Affine, Affine, dict]:
-    """Fit a head, its shrinkage and weights chosen by cross-validated retrieval on the same pairs.
+    """Fit one of the `CLOSED_FORMS`, its settings chosen by cross-validated retrieval on the same (N, H) vectors.
 
-    Args:
-        method: a key of `CLOSED_FORMS`.
-        source: (N, H) vectors; row i is parallel to target row i.
-        target: (N, H).
-        seed: of the folds.
-        progress: show how far it is, where it takes more than two seconds.
-
-    Returns:
-        The source's map, the target's map (the same object for a shared head) and the chosen settings.
-
-    Raises:
-        ValueError: for fewer than ten pairs: too few to choose anything by.
+    Gives the source's map, the target's map (the same object for a shared head) and the chosen settings.
     """
     count = len(source)
     if count < 10:
@@ -246,13 +235,8 @@ def cross_validate(
 ) -> dict[tuple, list[np.ndarray]]:
     """Ranks of held-out pairs among the held-out pairs of their fold, for every setting that a closed form offers.
 
-    Args:
-        form: such as those of `CLOSED_FORMS`.
-        source: (N, H) vectors; row i is parallel to target row i.
-        target: (N, H).
-        seed: of the `FOLDS`, of each of which at most 2,000 pairs are ranked.
-        progress: what a bar is called; None shows none.
-        first: so many of the folds alone; by default all.
+    At most 2,000 pairs of each of the `FOLDS` are ranked. `progress` is what a bar is called, without which there is
+    none; `first` is for so many of the folds alone.
 
     Returns:
         by settings, as a tuple of their items: for every fold the ranks of both directions, (2n,), from 1.

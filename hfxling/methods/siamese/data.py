@@ -46,12 +46,7 @@ class Prepared:
 
 
 def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
-    """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder.
-
-    Raises:
-        ValueError: no test text, malformed text or vectors (see `load_corpus`, `load_vectors`).
-        FileNotFoundError: a file, folder or encoder that is not there.
-    """
+    """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder."""
     first = rows[0]
     several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
     if several and first.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
@@ -86,9 +81,6 @@ def labelled_pairs(
     Returns:
         `source` (R,) and `target` (R, K) row numbers and `label` (R,), 0 for parallel and 1 for non-parallel, with
         R = 2N or N. Parallel rows repeat their own target K times, so that one reduction over K fits both halves.
-
-    Raises:
-        ValueError: fewer than two distinct targets, of which none is wrong.
     """
     count = len(targets)
     rows = np.arange(count)

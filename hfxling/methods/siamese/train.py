@@ -133,9 +133,6 @@ def new_head(
     """An untrained head as the settings describe it; where `settings.init` is "published", with the weights of `start`.
 
     The (N, H) vectors of every language give the means of centred inputs.
-
-    Raises:
-        ValueError: a start of another kind.
     """
     width = next(iter(sides.values())).shape[1]
     head = SiameseHead(settings.head_config(width, list(sides), layers))
@@ -180,14 +177,10 @@ def fit(
     training_args: TrainingArguments,
     start: SiameseHead | None = None,
 ) -> tuple[SiameseHead, dict]:
-    """Fit a head, in closed form or with the Trainer.
+    """Fit a head to the training text's vectors, in closed form or with the Trainer.
 
-    Args:
-        vectors: frozen ones of a pair; the training text's are fitted on.
-        texts: the N target texts: a repeated translation is never drawn as a negative.
-        settings: of the head and its fit.
-        training_args: of the Trainer, the seed among them.
-        start: the head to go on from where `settings.init` is "published".
+    `texts` are the N target texts: a repeated translation is never drawn as a negative. `start` is the head to go on
+    from where `settings.init` is "published".
 
     Returns:
         The head in evaluation mode, and what the fit chose (shrinkage) or reached (loss).
