@@ -105,19 +105,12 @@ class StudyArguments:
 
 @dataclass
 class Study:
-    """A study as it was read.
+    """A study as it was read."""
 
-    Attributes:
-        args: its own keys.
-        rows: what is run.
-        base: the method's keys in the configuration, over the method's defaults.
-        command_line: what is left of the command line; it wins over `base`.
-    """
-
-    args: StudyArguments
-    rows: list[dict]
-    base: dict[str, Any]
-    command_line: list[str]
+    args: StudyArguments  # its own keys
+    rows: list[dict]  # what is run
+    base: dict[str, Any]  # the method's keys in the configuration, over the method's defaults
+    command_line: list[str]  # what is left of the command line; it wins over `base`
 
     @property
     def path(self) -> Path:

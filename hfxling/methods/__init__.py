@@ -21,19 +21,12 @@ from types import ModuleType
 
 @dataclass(frozen=True)
 class Method:
-    """A method.
+    """A method."""
 
-    Attributes:
-        name: of its folder here, its recipe, its configurations and its row in cards.
-        model: its class in `hfxling.models`.
-        is_head: whether it learns a head on the vectors of a frozen encoder, from the text or from files.
-        is_counted: whether it is counted and not trained by steps, so that most arguments of the Trainer say nothing.
-    """
-
-    name: str
-    model: str
-    is_head: bool = False
-    is_counted: bool = False
+    name: str  # of its folder here, its recipe, its configurations and its row in cards
+    model: str  # its class in `hfxling.models`
+    is_head: bool = False  # it learns a head on the vectors of a frozen encoder, from the text or from files
+    is_counted: bool = False  # it is counted and not trained by steps: most arguments of the Trainer say nothing
 
 
 METHODS = {

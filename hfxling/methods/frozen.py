@@ -139,21 +139,13 @@ def check_choices(settings: object, choices: Mapping[str, Sequence[str]]) -> Non
 
 @dataclass(frozen=True, eq=False)
 class PairVectors:
-    """Frozen vectors of a language pair's text: what a head is fitted on and tested with.
+    """Frozen vectors of a language pair's text: what a head is fitted on and tested with."""
 
-    Attributes:
-        languages: codes of source and target.
-        train: (N, H) of the training text's source and target, row by row translations.
-        test: the same of the test text; none where there is no such text.
-        layers: where the vectors of several layers stand side by side, (N, layers * H), which.
-        prompt: was put before every text.
-    """
-
-    languages: Pair
-    train: Sides
-    test: Sides
-    layers: tuple[int, ...] | None = None
-    prompt: str | None = None
+    languages: Pair  # codes of source and target
+    train: Sides  # (N, H) of the training text's source and target, row by row translations
+    test: Sides  # the same of the test text; none where there is no such text
+    layers: tuple[int, ...] | None = None  # where the vectors of several stand side by side, (N, layers * H), which
+    prompt: str | None = None  # was put before every text
 
     def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
         """The row numbers of a random share of the training pairs, and these vectors with that share alone."""

@@ -36,27 +36,18 @@ _OF_COUNTING = ("seed", "hub_model_id")  # arguments of the Trainer that a metho
 
 @dataclass
 class Run:
-    """What a run leaves.
+    """What a run leaves."""
 
-    Attributes:
-        results: all that was measured, before ("stage") and after; empty in processes that do not evaluate.
-        reached: how far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
-        write: writes the folder "model"; None where nothing was trained.
-        extra: further entries of results.json.
-        others: write further folders, by name.
-        branches: subfolders that a push puts on branches of the Hub, see `publish`.
-        curve: what was measured while training, of stage "during", with the setting step; studies keep its averages.
-        vectors: gives those of the finished model for its test sets; the folder's results say how short and coarse they
-            may be.
-    """
-
-    results: list[EvalResult]
+    results: list[EvalResult]  # all that was measured, before ("stage") and after; empty where nothing is evaluated
+    # How far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
     reached: dict[str, Any] = field(default_factory=dict)
-    write: Callable[[Path], None] | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
-    others: dict[str, Callable[[Path], None]] = field(default_factory=dict)
-    branches: Sequence[str] = ()
+    write: Callable[[Path], None] | None = None  # writes the folder "model"; None where nothing was trained
+    extra: dict[str, Any] = field(default_factory=dict)  # further entries of results.json
+    others: dict[str, Callable[[Path], None]] = field(default_factory=dict)  # write further folders, by name
+    branches: Sequence[str] = ()  # subfolders that a push puts on branches of the Hub, see `publish`
+    # What was measured while training, of stage "during", with the setting step; studies keep its averages.
     curve: list[EvalResult] = field(default_factory=list)
+    # Gives those of the finished model for its test sets: the folder's results say how short and coarse they may be.
     vectors: Callable[[], Iterable[FinalVectors]] = tuple  # by default none
 
     def all_results(self) -> list[EvalResult]:

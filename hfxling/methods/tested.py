@@ -35,28 +35,18 @@ Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, from source to tar
 
 @dataclass(frozen=True)
 class HeldOutTest:
-    """What is tested, and on which text.
+    """What is tested, and on which text."""
 
-    Attributes:
-        kind: of the model, as it is called in the table of `hfxling fit`.
-        encoder: the model as it came, as `load_encoder` takes it; {} where there is none.
-        pairs: the text.
-        languages: of source and target.
-        device: of the encoder and the model.
-    """
-
-    kind: str
-    encoder: Mapping[str, Any]
-    pairs: Pairs
-    languages: Pair
-    device: str | None = None
+    kind: str  # of the model, as it is called in the table of `hfxling fit`
+    encoder: Mapping[str, Any]  # the model as it came, as `load_encoder` takes it; {} where there is none
+    pairs: Pairs  # the text
+    languages: Pair  # of source and target
+    device: str | None = None  # of the encoder and the model
 
     def rank(self, folder: Path, lexical: str | Path | None = None) -> dict[str, Ranks]:
         """Ranks of the translations by the encoder as it came and by the model in a folder.
 
-        Args:
-            folder: of the model.
-            lexical: folder or Hub id of the lexical model that its scores are added to, where that is its kind.
+        `lexical` is the folder or Hub id of the lexical model that its scores are added to, where that is its kind.
         """
         systems = {}
         if self.encoder:

@@ -19,17 +19,11 @@ from .arguments import DisentanglerArguments
 
 @dataclass
 class Prepared(PreparedPairs):
-    """Text and vectors of runs: encoded once, shared by all rows and seeds of a study.
+    """Text and vectors of runs: encoded once, shared by all rows and seeds of a study."""
 
-    Attributes:
-        scored: (source, target) vectors of each test set with human scores, (N, D) each.
-        kind: of the encoder, "encoder" or "llm".
-        model: name of the encoder, for the results.
-    """
-
-    scored: list[Sides]
-    kind: str
-    model: str
+    scored: list[Sides]  # (source, target) vectors of each test set with human scores, (N, D) each
+    kind: str  # of the encoder, "encoder" or "llm"
+    model: str  # name of the encoder, for the results
 
     @property
     def train(self) -> list[Sides]:

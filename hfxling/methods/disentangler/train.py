@@ -25,18 +25,12 @@ Rows = tuple[np.ndarray, np.ndarray]  # of a language pair, for training and for
 
 @dataclass
 class FittedSplit:
-    """What training gave.
+    """What training gave."""
 
-    Attributes:
-        head: in evaluation mode, of the epoch with the lowest validation loss.
-        objective: that was trained.
-        reached: epochs run, epoch kept, validation loss.
-        trajectory: (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
-    """
-
-    head: DisentanglerHead
-    objective: str
-    reached: dict
+    head: DisentanglerHead  # in evaluation mode, of the epoch with the lowest validation loss
+    objective: str  # that was trained
+    reached: dict  # epochs run, epoch kept, validation loss
+    # (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
     trajectory: list[tuple[float, float, float]]
 
 
