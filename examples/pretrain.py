@@ -69,7 +69,6 @@ TRAINING_DEFAULTS = {
     "train_sampling_strategy": "group_by_length",
     "remove_unused_columns": False,
     "dataloader_pin_memory": torch.cuda.is_available(),
-    "report_to": "none",
 }
 
 Row = tuple[str, ...]  # a sentence alone, or with its translations

@@ -62,7 +62,6 @@ TRAINING_DEFAULTS = {
     "metric_for_best_model": "accuracy",
     "logging_steps": 50,
     "dataloader_pin_memory": torch.cuda.is_available(),
-    "report_to": "none",
 }
 
 

@@ -177,7 +177,7 @@ def measured_again(
         options["cache_dir"] = str(cache_dir.resolve())
     folder = folder.resolve()
     with TemporaryDirectory(prefix="hfxling-") as scratch, contextlib.chdir(root):
-        training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu", "report_to": "none"}
+        training = {"seed": settings.get("seed", 42), "use_cpu": device == "cpu"}
         recipe = package.Arguments(**options)
         run, corpus = package.measure(recipe, TrainingArguments(output_dir=scratch, **training), folder)
         results = run.all_results()

@@ -24,7 +24,6 @@ TRAINING_DEFAULTS = {
     "logging_steps": 100,
     "save_steps": 5000,
     "save_total_limit": 2,
-    "report_to": "none",
     "remove_unused_columns": False,
     "ddp_find_unused_parameters": True,  # the encoder's pooler serves nothing here
 }

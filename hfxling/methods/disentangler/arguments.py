@@ -34,7 +34,6 @@ TRAINING_DEFAULTS = {
     "greater_is_better": False,
     "save_total_limit": 1,
     "dataloader_pin_memory": False,  # a batch is 3 MB
-    "report_to": "none",
 }
 
 

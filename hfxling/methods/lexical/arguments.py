@@ -12,7 +12,7 @@ from hfxling.data.sources import Pair, name_of_pair, parse_pair
 from hfxling.values import check_counts, check_least, named_entries
 
 # Nothing is trained by gradient; the Trainer's arguments say where the folder goes and which seed is used.
-TRAINING_DEFAULTS = {"output_dir": "outputs/lexical", "report_to": "none"}
+TRAINING_DEFAULTS = {"output_dir": "outputs/lexical"}
 # Short segments: single Chinese and Japanese characters, few pieces in Lao and Thai, Vietnamese syllables, else pieces.
 # And longer ones: pieces where words are not written apart and in Vietnamese, else words.
 FINE, COARSE = "fine", "coarse"

@@ -43,7 +43,6 @@ TRAINING_DEFAULTS = {
     "save_steps": 2000,
     "save_total_limit": 1,
     "dataloader_pin_memory": torch.cuda.is_available(),
-    "report_to": "none",
 }
 
 
