@@ -112,18 +112,10 @@ def publish_run(
     command: Sequence[str] | None = None,
     shown: bool = True,
 ) -> list[EvalResult]:
-    """Write OUTPUT_DIR/model with its card, print the table of before and after, and push where asked.
+    """Write OUTPUT_DIR/model with its card, and push the finished folder where asked.
 
-    Args:
-        name: of the method.
-        recipe: the options of its recipe.
-        training_args: of the Trainer.
-        prepared: of its `prepare`.
-        run: of its `run`.
-        argv: the command line as it was given; by default this process'.
-        push: upload the finished folder.
-        command: what was run, for the card; by default the method's recipe with `argv`.
-        shown: print the table, what was reached and the folder.
+    The card says that `command` was run, by default the method's recipe with `argv`, by default those of this process.
+    Where `shown` the table of before and after is printed, what was reached, and the folder.
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results

@@ -84,11 +84,8 @@ def described(
 ) -> dict:
     """The same for a head without the settings and snippets of a run.
 
-    Args:
-        languages: of source and target.
-        base_model: the encoder's name.
-        chosen: what was chosen on held-out pairs, in words.
-        is_on_own_vectors: the head maps the encoder's own sentence vectors, and not one of its layers.
+    `chosen` is what was chosen on held-out pairs, in words. Where `is_on_own_vectors` the head maps the encoder's own
+    sentence vectors, and not one of its layers.
     """
     source, target = languages
     how = f" Chosen by cross-validation on the training pairs: {', '.join(chosen)}." if chosen else ""
