@@ -151,10 +151,10 @@ class PretrainArguments:
     tokenizer: str = key(" or ".join(TOKENIZERS), "unigram")
     vocab_size: int = key("pieces, special tokens included", 16_000, least=1)
     lowercase: bool = key("lower-case all text", False)
-    hidden_size: int = key("width of the encoder", 256)
-    layers: int = key("depth of the encoder", 6)
-    heads: int = key("attention heads; they divide hidden_size", 4)
-    intermediate_size: int = key("width of the feed-forward blocks", 1024)
+    hidden_size: int = key("width of the encoder", 256, least=1)
+    layers: int = key("depth of the encoder", 6, least=1)
+    heads: int = key("attention heads; they divide hidden_size", 4, least=1)
+    intermediate_size: int = key("width of the feed-forward blocks", 1024, least=1)
     dropout: float = key("of hidden states and attention (BERT: 0.1)", 0.1)
     max_length: int = key("tokens of an example, special tokens included", 128, least=8)
 
@@ -172,9 +172,6 @@ class PretrainArguments:
         for name, upper in (("mask_probability", 1), ("heldout", 0.5)):
             if not 0 < getattr(self, name) < upper:
                 raise ValueError(f"{name}={getattr(self, name)}: give a share above 0 and below {upper}.")
-        for name in ("layers", "heads", "intermediate_size", "hidden_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)}: give 1 or more.")
         if self.hidden_size % self.heads:
             raise ValueError(f"hidden_size={self.hidden_size}: give a multiple of heads={self.heads}.")
         if not 2 <= self.tlm_languages <= self.max_length // 4:
