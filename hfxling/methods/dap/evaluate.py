@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -113,10 +112,8 @@ class HeldOut:
         """Vectors of the test text, Tatoeba left out, and of some of the training text; `fields` of `EvalResult`."""
         train = {}
         for pair in corpus.pairs:
-            rows = list(islice(pair.train, SAMPLED))
-            source = embed([row["source"] for row in rows])
-            target = embed([row["target"] for row in rows])
-            train[pair.languages] = [source, target]
+            some = pair.train.select(range(min(SAMPLED, len(pair.train))))
+            train[pair.languages] = [embed(side) for side in sides_of(some)]
         vectors = []
         for name, pairs in self.sets.items():
             if name == DEVELOPMENT:
@@ -124,7 +121,7 @@ class HeldOut:
             for lang, data in pairs.items():
                 languages, sides = (lang, self.pivot), sides_of(data)
                 of_text = {"dataset": name, "split": "test", "revision": content_hash(*sides)} | fields
-                test = [embed(sides[0]), embed(sides[1])]
+                test = [embed(side) for side in sides]
                 vectors.append(FinalVectors(languages, test, train[languages], of_text))
         return vectors
 
@@ -185,9 +182,7 @@ class HeldOut:
 def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[set[Link]]:
     """Links of every pair by IterMax (Jalili Sabet et al. 2020) over the cosines of the words' vectors.
 
-    Args:
-        gold: sentence pairs; their links are not looked at.
-        token_states: lists of words to one (words, H) array each; a NaN row, of a word without a vector, gets no link.
+    Gold links are not looked at. A NaN row of `token_states`, of a word without a vector, gets no link.
     """
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
     source_states, target_states = states[: len(gold)], states[len(gold) :]
