@@ -18,7 +18,7 @@ from hfxling.data.readers import read_lines
 from hfxling.data.scripts import learn_shared_vocabularies, own_scripts
 from hfxling.data.segment import EOS, UNIGRAM_SIZE, Vocabulary, default_segmenter, normalize
 from hfxling.data.sources import Pair, name_of_pair
-from hfxling.data.texts import check_texts
+from hfxling.data.texts import check_texts, picked
 from hfxling.data.unigram import settle
 from hfxling.evaluation.word_translation import read_dictionary
 from hfxling.methods.checks import refuse_evaluation
@@ -231,8 +231,7 @@ def _similarities(
     """
     encoder.means.clear()  # of other text
     rows = learnt_rows(len(sides[0]))
-    lines = ([side[row] for row in rows] for side in sides)
-    read = dict(zip(rows, segment_similarities(languages, vocabularies, encoder, *lines)))
+    read = dict(zip(rows, segment_similarities(languages, vocabularies, encoder, *picked(rows, *sides))))
     similarities = []
     for row, (source_ids, target_ids) in enumerate(zip(source, target)):
         if row in read:
