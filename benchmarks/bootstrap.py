@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
     options.add_argument("--encoder", help="me5-small, folder or Hub id; by default none")
     options.add_argument("--pairs", nargs="+", default=["zh-vi", "lo-zh", "th-zh", "lo-th"])
-    options.add_argument("--sizes", nargs="+", type=int, help="known pairs (default 0 100 500, without encoder 100 500)")
+    options.add_argument("--sizes", nargs="+", type=int, help="known pairs (0 100 500, without encoder 100 500)")
     options.add_argument("--precision", type=float, default=0.95, help="wanted of the bitext")
     options.add_argument("--rounds", type=int, default=5, help="at most, after the first")
     options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")

@@ -172,8 +172,8 @@ def bootstrap(
         Pairs, models and rounds.
 
     Raises:
-        ValueError: neither model nor 100 known pairs, texts of one language or of a few sentences, shares that are none,
-            a model that finds hardly a pair.
+        ValueError: neither model nor 100 known pairs, texts of one language or of a few sentences, shares that are
+            none, a model that finds hardly a pair.
         FileNotFoundError: no such text or model.
     """
     from hfxling.selection.select import has_layers

@@ -10,6 +10,7 @@ from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from hfxling.models.losses import SPLIT_LOSSES
 from hfxling.values import check_counts
 
+LEAST_PAIRS = 4  # of a language pair: two to train on, two for validation
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
 CHOICES = {
     "objective": ("auto", *OBJECTIVES),

@@ -14,7 +14,7 @@ from hfxling.encoders.identity import model_name
 from hfxling.methods.frozen import Sides, frozen_vectors
 from hfxling.methods.heads import PreparedPairs
 
-from .arguments import DisentanglerArguments
+from .arguments import LEAST_PAIRS, DisentanglerArguments
 
 
 @dataclass
@@ -55,9 +55,12 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
             raise ValueError(f"no test set is of {', '.join(first.pairs)}; give others, or --heads joint.")
     corpus = load_corpus(first, scored=scored)
     for pair in corpus.pairs:
-        if len(pair.train) < 2:
+        if len(pair.train) < LEAST_PAIRS:
             name = name_of_pair(pair.languages)
-            raise ValueError(f"pair {name}: {len(pair.train)} training pair is left of {pair.read}; give more text.")
+            raise ValueError(
+                f"pair {name}: {len(pair.train)} of {pair.read} training pairs are left, and at least {LEAST_PAIRS} "
+                "are needed, two of them for validation; give more text."
+            )
     by_view, scored_vectors = frozen_vectors(first, corpus)
     (pairs,) = by_view.values()
     kind = first.encoder_kind

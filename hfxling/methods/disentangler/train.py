@@ -17,7 +17,7 @@ from hfxling.methods.heads import apply_rows, head_trainer_arguments, replace_ar
 from hfxling.models.configuration_disentangler import DisentanglerConfig
 from hfxling.models.modeling_disentangler import DisentanglerHead
 
-from .arguments import SplitSettings
+from .arguments import LEAST_PAIRS, SplitSettings
 from .batches import PairRows, SplitObjective, SplitTrainer
 
 Rows = tuple[np.ndarray, np.ndarray]  # of a language pair, for training and for validation
@@ -168,8 +168,8 @@ def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
     rows = []
     for source, _ in vectors:
         count = len(source)
-        if count < 4:
-            raise ValueError(f"{count} pairs, validation_share={share}: need at least four.")
+        if count < LEAST_PAIRS:
+            raise ValueError(f"{count} pairs, validation_share={share}: need at least {LEAST_PAIRS}.")
         held_out = np.zeros(count, bool)
         number_held = int(np.clip(round(count * share), 2, count - 2))
         held_out[rng.permutation(count)[:number_held]] = True

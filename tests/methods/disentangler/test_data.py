@@ -44,6 +44,11 @@ def test_given_vectors_follow_what_was_dropped(text):
     assert with_vectors(text, encoder_kind="llm").kind == "llm"
 
 
+def test_too_few_pairs_are_refused_before_vectors_are_read(text):
+    with pytest.raises(ValueError, match="pair en-de: 3 of 3 training pairs are left, and at least 4 are needed"):
+        with_vectors(text, train="nowhere", train_data=[f"{text}/train.tsv@1-3"])
+
+
 def test_bad_vectors_are_refused_with_their_rows(text):
     with pytest.raises(ValueError, match=r"short\.source\.npy: 3 vectors for 42 texts"):
         with_vectors(text, train="short")

@@ -180,7 +180,7 @@ def test_division_is_complete_disjoint_and_in_order():
     assert sorted([*used, *held]) == list(range(101))
     assert (np.diff(used) > 0).all()
     assert [len(part) for part in small] == [2, 2]
-    with pytest.raises(ValueError, match=r"^3 pairs, validation_share=0\.1: need at least four"):
+    with pytest.raises(ValueError, match=r"^3 pairs, validation_share=0\.1: need at least 4"):
         division([(np.zeros((3, 2)),) * 2], 0.1)
 
 
