@@ -52,9 +52,8 @@ CLAIMS = (
     "# What the papers claim, and what was seen here\n\nRendered from `docs/results/claims.yaml` and `results/*.json` "
     "by `make cards`. The paper's own figures are in brackets behind each claim. *Seen* and *not seen* are about the "
     "encoders, texts and budgets of this project: multilingual-e5-small (4-bit weights) where a file's name has me5 in "
-    "it, small stand-ins elsewhere. Not seen is no refutation, and what is not seen because nothing was measured yet "
-    "says so. Figures: mean over the seeds ± standard deviation (95 % interval over test "
-    "items)."
+    "it, small stand-ins elsewhere. Not seen is no refutation, and a claim that was not measured yet says so. "
+    "Figures: mean over the seeds ± standard deviation (95 % interval over test items)."
 )
 CURVE_POINTS = 12  # of a curve that a table shows
 VERDICTS = ("seen", "not seen", "cannot be tested")
@@ -125,12 +124,12 @@ def with_tables(page: str, tables: dict[str, str]) -> str:
 
 API = """# API
 
-Each of the functions is a command, too, with the same options and defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is
-`hfxling mine a.zh b.vi --top 0.8`. Two have other names: `select` is `hfxling fit`, `align_words` is `hfxling align`.
-*Text* is a file or another source ([which](text.md)), or a list of sentences; a *model* is a folder, a Hub id or a
-loaded model; outputs are never among the inputs.
+The first functions are commands, too, with the same options and defaults: `hfxling.mine("a.zh", "b.vi", top=0.8)` is
+`hfxling mine a.zh b.vi --top 0.8`. Two commands have other names: `select` is `hfxling fit`, `align_words` is
+`hfxling align`. *Text* is a file or another source ([which](text.md)), or a list of sentences; a *model* is a folder, a
+Hub id or a loaded model. An output must not be one of the inputs.
 
-The site shows signatures, parameters and examples here, from the docstrings; elsewhere `help(hfxling.mine)` does.
+The site shows signatures, parameters and examples here, from the docstrings; elsewhere use `help(hfxling.mine)`.
 
 ## Functions that are commands
 
@@ -191,7 +190,7 @@ def results_page(page: dict, name: str) -> str:
 
 def results_index(pages: dict[str, dict]) -> str:
     """Every page with its questions."""
-    parts = ["# Results\n\nEach page asks first, shows the table, then says what it does not show."]
+    parts = ["# Results\n\nEach section asks a question, shows a table, and says what it does not show."]
     for name, page in pages.items():
         lines = [f"- `{stem}`: {about.get('question', '')}" for stem, about in page["files"].items()]
         parts.append(f"## [{page['title']}](results/{name}.md)\n\n" + "\n".join(lines))
