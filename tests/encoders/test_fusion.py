@@ -29,9 +29,9 @@ def part(side, rows):
     return side[0][rows], side[1][rows]
 
 
-def fitted(sides) -> Fusion:
+def fitted(sides, count: int = KNOWN) -> Fusion:
     """Vectors are the same in either role here."""
-    known, (zh, vi) = [part(side, slice(0, KNOWN)) for side in sides], [part(s, slice(KNOWN, None)) for s in sides]
+    known, (zh, vi) = [part(side, slice(0, count)) for side in sides], [part(s, slice(count, None)) for s in sides]
     pools = {(lang, role): pool for lang, pool in (("zh", zh), ("vi", vi)) for role in ROLES}
     folds = [(*known, (zh, vi)), (*known[::-1], (vi, zh))]
     return fit_fusion(folds, pools, lexical="abc", languages=("zh", "vi"))
@@ -79,6 +79,12 @@ def test_texts_are_compared_with_those_of_the_other_role():
 
 def test_of_weights_that_find_equally_much_the_middle_one_is_taken():
     assert fitted(texts(0, 0)).weight == 0.5
+
+
+def test_what_a_few_pairs_show_by_chance_moves_the_weight_little():
+    weights = [fitted(texts(0.7, 0.9, seed), count=16).weight for seed in range(20)]
+    assert np.median(weights) == 0.5
+    assert 0.4 < min(weights) < max(weights) < 0.9
 
 
 def test_unrelated_sentences_differ_by_one_in_either_score():
