@@ -8,7 +8,7 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -52,6 +52,9 @@ from hfxling.progress import bar
 from hfxling.words.encoder import WordEncoder
 
 logger = logging.getLogger(__name__)
+# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred
+# vectors are fused with the links, beside a head, which of so few pairs may learn nothing that helps the links.
+FEW = 500
 Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
 
 
@@ -496,10 +499,10 @@ class Competitors:
         """The best of `fused_heads`, once all folds are through; of equal ones the first, which is the simplest."""
         return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
-    def fuse_heads(self, *, fuses_centred: bool) -> None:
+    def fuse_heads(self) -> None:
         """Let every head compete with the links, too; centred vectors, which a head may be already, with few pairs."""
         for name, head in self.heads.items():
-            if name != "centred" or fuses_centred:
+            if name != "centred" or len(self.links.text) <= FEW:
                 self.fused_heads.append(Fused("fused", head, self.links))
 
     def candidates(self) -> list[Candidate]:
@@ -570,60 +573,73 @@ def digest_of(facts: dict) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def make_links(
+    recipe: lexical.Arguments,
+    text: TrainingText,
+    helped_by: dict[str, str | None],
+    is_helped: bool | None,
+    first_fold: np.ndarray,
+    **options,
+) -> Links:
+    """The word links that compete, counted alone or with the help of an encoder; with few pairs what is better."""
+    alone = Links(recipe, text, **options)
+    is_tried = is_helped is None and helped_by["encoder"] is not None and len(text) <= FEW
+    if not (is_helped or is_tried):
+        return alone
+    helped = Links(replace(recipe, **helped_by), text, **options)
+    return better_links(alone, helped, first_fold) if is_tried else helped
+
+
 def make_heads(
     single: siamese.Arguments,
-    wanted: Callable[..., bool],
+    wanted: Set[str],
     training_args: TrainingArguments,
     text: TrainingText,
     device: str | None,
     *,
     whole: SentenceEncoder | None,
     has_layers: bool,
-    fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
     Args:
-        single: recipe of a head on one layer, which is chosen.
-        wanted: says whether one of some names competes.
+        single: recipe of a head on the last layer; the layer is chosen.
+        wanted: names of what competes.
         training_args: of the Trainer.
         text: the pairs.
         device: of the encoder.
         whole: the encoder where it does more than to pool its last layer; `head` and `centred` are on what it gives.
         has_layers: whether it is a transformer.
-        fuses_centred: whether centred vectors are fused, too, where `fused` is wanted.
     """
-    learning = single, wanted, training_args, text
     if whole is None:
-        return _heads_on_layers(*learning, device, fuses_centred=fuses_centred)
-    encoder, heads = _heads_on_own_vectors(*learning, whole, fuses_centred=fuses_centred)
-    if has_layers and wanted("layers", "fused"):
-
-        def is_layers(*names: str) -> bool:
-            return "layers" in names
-
-        _, on_layers = _heads_on_layers(single, is_layers, training_args, text, device, fuses_centred=False)
+        return _heads_on_layers(single, wanted, training_args, text, device)
+    encoder, heads = _heads_on_own_vectors(single, wanted, training_args, text, whole)
+    if has_layers and wanted & {"layers", "fused"}:
+        _, on_layers = _heads_on_layers(single, {"layers"}, training_args, text, device)
         for name, head in on_layers.items():
             heads.setdefault(name, head)  # of two called `head` the one on the encoder's own vectors
     return encoder, heads
 
 
+def _is_centred_wanted(wanted: Set[str], text: TrainingText) -> bool:
+    """Whether centred vectors compete, or are fused with the links."""
+    return "centred" in wanted or ("fused" in wanted and len(text) <= FEW)
+
+
 def _heads_on_own_vectors(
     single: siamese.Arguments,
-    wanted: Callable[..., bool],
+    wanted: Set[str],
     training_args: TrainingArguments,
     text: TrainingText,
     encoder: SentenceEncoder,
-    *,
-    fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """An encoder's sentence vectors of all pairs, whatever modules make them, and the heads on them."""
     sides, megabytes = [encoder.encode(text.texts(side)) for side in (0, 1)], _megabytes(encoder.model)
     own = replace(single, layer=OWN, pooling="mean")
     recipes = {}
-    if wanted("centred") or (fuses_centred and wanted("fused")):
+    if _is_centred_wanted(wanted, text):
         recipes["centred"] = replace(own, fit="centred")
-    if wanted("head", "fused"):
+    if wanted & {"head", "fused"}:
         recipes["head"] = own
     heads = {}
     for name, recipe in recipes.items():
@@ -662,30 +678,27 @@ def _run_on_own_vectors(
 
 def _heads_on_layers(
     single: siamese.Arguments,
-    wanted: Callable[..., bool],
+    wanted: Set[str],
     training_args: TrainingArguments,
     text: TrainingText,
     device: str | None,
-    *,
-    fuses_centred: bool,
 ) -> tuple[Encoder, dict[str, Head]]:
     """A transformer's pooled last layer of all pairs, and the heads on one of its layers and on several."""
-    last = replace(single, layer="last")
     recipes = {}
-    if wanted("centred") or (fuses_centred and wanted("fused")):
-        recipes["centred"] = replace(last, fit="centred")
-    if wanted("head", "layers", "fused"):
+    if _is_centred_wanted(wanted, text):
+        recipes["centred"] = replace(single, fit="centred")
+    if wanted & {"head", "layers", "fused"}:
         several = replace(single, layer="auto", fit="auto" if single.one_map else "tied")
         vectors = encode([single, several], text.corpus, device)
         choice = choose_layers(several, vectors, training_args.seed)
         several = replace(several, layer=choice["layer"])
-        has_several = several.layers is not None and wanted("layers", "fused")
-        if wanted("head", "fused") or not has_several:  # where only layers were wanted and one is best, that one
+        has_several = several.layers is not None and wanted & {"layers", "fused"}
+        if wanted & {"head", "fused"} or not has_several:  # where only layers were wanted and one is best, that one
             recipes["head"] = replace(single, layer=choice["single_layer"])
         if has_several:
             recipes["layers"] = several
     else:
-        vectors = encode([last], text.corpus, device)
+        vectors = encode([single], text.corpus, device)
     megabytes = _megabytes(_empty_transformer(single.base_model, single.base_revision))
     heads = {}
     for name, recipe in recipes.items():

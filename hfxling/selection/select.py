@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
 
     from hfxling.encoders.dense import SentenceEncoder
-    from hfxling.methods import lexical
     from hfxling.methods.publishing import Run
 
     from .candidates import Candidate, Competitors, Finetuning, Head, Links, Ranks, TrainingText
@@ -51,9 +50,6 @@ _LEAST_PAIRS = 13  # without the largest of five parts ten are left, the least t
 MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT in so many BLOCKS
 HELD_OUT = 2_000
 BLOCKS = 10
-# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred
-# vectors are fused with the links, beside a head.
-FEW = 500
 
 
 @dataclass(repr=False)
@@ -362,7 +358,7 @@ def select(
     from hfxling.methods import lexical, siamese
     from hfxling.methods.dap.finetune import finetuning as dap_options
 
-    from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads
+    from .candidates import Clock, Competitors, Finetuning, Fused, TrainingText, make_heads, make_links
 
     clock = Clock(minutes)
     is_transformer = has_layers(model, revision)
@@ -409,16 +405,13 @@ def select(
     if len(text) < _LEAST_PAIRS:
         raise ValueError(f"{read or IN_MEMORY}: {len(text)} pairs are too few; give {_LEAST_PAIRS} or more.")
     folds = _folds(len(text))
-
-    def wanted(*names: str) -> bool:
-        return not only or any(name in only for name in names)
-
+    wanted = {*only} or {*NAMES}
     with TemporaryDirectory(prefix="hfxling-") as folder:  # the Trainer wants one
         training_args = _training_arguments(folder, seed, repo, device)
         competitors = Competitors()
-        if wanted("static", "sparse", "fused", "finetuned_fused"):
-            competitors.links_in_every_fold = wanted("static", "sparse", "fused")
-            competitors.links = _links(
+        if wanted & {"static", "sparse", "fused", "finetuned_fused"}:
+            competitors.links_in_every_fold = bool(wanted & {"static", "sparse", "fused"})
+            competitors.links = make_links(
                 links_args,
                 text,
                 {"encoder": str(model) if is_transformer else None, "encoder_revision": revision},
@@ -429,7 +422,7 @@ def select(
                 prompt=prompt,
                 device=device,
             )
-        if model is not None and wanted(*ON_THE_ENCODER):
+        if model is not None and wanted & {*ON_THE_ENCODER}:
             single = siamese.Arguments(
                 **named,
                 base_model=str(model),
@@ -441,25 +434,17 @@ def select(
                 one_map=one_map,
                 cache_dir=str(cache_dir),
             )
-            fuses_centred = len(text) <= FEW  # of so few pairs a head may learn nothing that helps the links
             competitors.encoder, competitors.heads = make_heads(
-                single,
-                wanted,
-                training_args,
-                text,
-                device,
-                whole=whole,
-                has_layers=is_transformer,
-                fuses_centred=fuses_centred,
+                single, wanted, training_args, text, device, whole=whole, has_layers=is_transformer
             )
-            if wanted("fused"):
-                competitors.fuse_heads(fuses_centred=fuses_centred)
-        if is_transformer and wanted("finetuned", "finetuned_fused"):
+            if "fused" in wanted:
+                competitors.fuse_heads()
+        if is_transformer and wanted & {"finetuned", "finetuned_fused"}:
             recipe = dap_options(
                 str(model), **named, revision=revision, pooling=pooling, prompt=prompt, cache_dir=str(cache_dir)
             )
             competitors.finetuning = Finetuning(recipe, text, clock, seed, device, Path(cache_dir, "finetuned"))
-            if wanted("finetuned_fused"):
+            if "finetuned_fused" in wanted:
                 competitors.finetuned_fused = Fused("finetuned_fused", competitors.finetuning, competitors.links)
         competitors.compete(folds, len(text))
 
@@ -477,25 +462,6 @@ def select(
     else:
         selection.save(output)
     return selection
-
-
-def _links(
-    recipe: lexical.Arguments,
-    text: TrainingText,
-    helped_by: dict[str, str | None],
-    is_helped: bool | None,
-    first_fold: np.ndarray,
-    **options,
-) -> Links:
-    """The word links that compete, counted alone or with the help of an encoder; with few pairs what is better."""
-    from .candidates import Links, better_links
-
-    alone = Links(recipe, text, **options)
-    is_tried = is_helped is None and helped_by["encoder"] is not None and len(text) <= FEW
-    if not (is_helped or is_tried):
-        return alone
-    helped = Links(replace(recipe, **helped_by), text, **options)
-    return better_links(alone, helped, first_fold) if is_tried else helped
 
 
 def how_to_use(candidate: Candidate, folders: dict[str, Path]) -> str:

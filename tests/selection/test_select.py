@@ -51,7 +51,7 @@ LANGUAGES = ("zh", "vi")
 def links_alone():
     """Whether the model helps with links is tried in tests/methods/lexical/test_data.py."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hfxling.selection.select.FEW", 0)
+        patch.setattr("hfxling.selection.candidates.FEW", 0)
         yield
 
 
@@ -331,7 +331,7 @@ def test_only_what_is_wanted_competes_with_what_it_is_made_of(tiny_bert, tmp_pat
 
 
 def test_with_few_pairs_centred_vectors_are_fused_with_the_links_too(tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setattr("hfxling.selection.select.FEW", len(PAIRS))
+    monkeypatch.setattr("hfxling.selection.candidates.FEW", len(PAIRS))
     options = {"model": str(tiny_bert), "links_with_model": False, "cache_dir": tmp_path / "cache", "output": None}
     selection = hfxling.select(*SIDES, languages=LANGUAGES, **options, only=["fused"])
     competitors = selection._fitted.competitors
