@@ -426,21 +426,13 @@ def _with_head(
     card: dict[str, Any],
     configuration: dict[str, Any],
 ) -> SentenceTransformer:
-    """The model with the head and what its card says; `card` are the fields of `CardInfo` that are the method's own."""
+    """The model with the head, and with what `save_pretrained` and `push_to_hub` write into its card.
+
+    `card` are the fields of `CardInfo` that are the method's own; the licence is the user's to say.
+    """
     named = [code for code in corpus.languages if code not in _UNNAMED]
     has_routes = any(step[0] == "Router" for step in head.stock_steps())
-    tasks = named if has_routes else []
-    data = _card_in_memory(card, configuration, corpus, tasks=tasks, has_code=runs_code(base))
-    return append_head(base, head, named, prompt, data)
-
-
-def _card_in_memory(
-    card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus, *, tasks: Sequence[str], has_code: bool
-) -> CardInMemory:
-    """What `save_pretrained` and `push_to_hub` write into the card; the licence is the user's to say.
-
-    `tasks` are what `encode` wants to be told of a text, `has_code` says whether the model brings code of its own.
-    """
+    has_code = runs_code(base)
     examples = own_examples(corpus.pairs)
     info = CardInfo(
         **card,
@@ -448,18 +440,15 @@ def _card_in_memory(
         train_data=corpus.card_entries(None),
         examples=examples,
         loading=stock_snippet(corpus.languages, flag=has_code, examples=examples),
-        clients={LANGCHAIN: Client(needs_code=has_code, languages=tasks)},
+        clients={LANGCHAIN: Client(needs_code=has_code, languages=named if has_routes else [])},
         configuration=configuration,
     )
     data = CardInMemory(
-        language=[code for code in corpus.languages if code not in _UNNAMED],
-        model_name=info.repo_id,
-        tags=[*TAGS, "dense", f"hfxling-{info.method}"],
-        info=info,
+        language=named, model_name=info.repo_id, tags=[*TAGS, "dense", f"hfxling-{info.method}"], info=info
     )
     data.base_model = info.base_model if is_hub_id(info.base_model) else None
     data.widget = [widget_example(info.languages, info.examples)]
-    return data
+    return append_head(base, head, named, prompt, data)
 
 
 def _vectors(encoder: SentenceEncoder, pairs: Pairs, progress: bool) -> list[Sides]:
