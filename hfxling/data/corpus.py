@@ -16,7 +16,7 @@ from .filters import filter_parallel
 from .leakage import drop_leaks
 from .licences import check_licence
 from .pairs import IN_MEMORY
-from .parallel import COLUMNS, pair_features, sides_of
+from .parallel import sides_of
 from .sources import SAMPLE, Pair, Source, joined, name_of_pair, no_text, parse_pair, read_sources
 from .texts import as_list, spread_rows
 from .warn import warn_of_foreign
@@ -176,11 +176,7 @@ class Corpus:
         return list(dict.fromkeys(chain.from_iterable(self.language_pairs)))
 
     def check_enough(self) -> None:
-        """Refuse a language pair of which there is too little to learn from.
-
-        Raises:
-            ValueError: fewer than ten pairs.
-        """
+        """Refuse a language pair of which there is too little to learn from."""
         for pair in self.pairs:
             if len(pair.train) < _LEAST_PAIRS:
                 name = name_of_pair(pair.languages)
@@ -272,7 +268,7 @@ def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> Pai
     """The training text that a filter leaves of a data set."""
     numbered = dataset.add_column("row", np.arange(len(dataset)))
     train, dropped = filter_parallel(numbered, min_words=settings.min_words)
-    return PairText(languages, train, _no_pairs(), len(dataset), dropped)
+    return PairText(languages, train, dataset.select([]), len(dataset), dropped)
 
 
 def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
@@ -324,9 +320,3 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
             f"{' '.join(settings.train_data)}: no training pair of {name} is left of {pair.read} "
             f"(dropped: {', '.join(reasons)}); give more text."
         )
-
-
-def _no_pairs() -> Dataset:
-    from datasets import Dataset
-
-    return Dataset.from_dict({name: [] for name in COLUMNS}, features=pair_features())

@@ -230,5 +230,4 @@ def read_heap(text: Text, name: str) -> Texts:
     for place, sentence in enumerate(sentences):
         if not isinstance(sentence, str | None):
             raise ValueError(f"{name}[{place}] is {sentence!r}; give sentences.")
-    numbered = ((number, sentence or "") for number, sentence in enumerate(sentences, 1))
-    return Texts.of(IN_MEMORY, numbered, f"{name}: no sentence in it; give at least one.")
+    return Texts.of(IN_MEMORY, enumerate(sentences, 1), f"{name}: no sentence in it; give at least one.")

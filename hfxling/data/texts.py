@@ -27,11 +27,11 @@ class Texts:
     texts: list[str]  # without outer white space
 
     @classmethod
-    def of(cls, name: str, numbered: Iterable[tuple[int, str]], problem: str) -> Texts:
+    def of(cls, name: str, numbered: Iterable[tuple[int, str | None]], problem: str) -> Texts:
         """Out of numbered lines, those without text passed over; `problem` is the error where none has any."""
         lines, texts = [], []
         for number, line in numbered:
-            text = line.strip(BLANK)
+            text = (line or "").strip(BLANK)
             if text:
                 lines.append(number)
                 texts.append(text)
@@ -124,8 +124,7 @@ def _whole(data: str) -> Texts:
     for number, text in rows:
         if not isinstance(text, str | None):
             raise ValueError(f"{path}, row {number}: column {column!r} holds no text; name another one with #COLUMN.")
-    numbered = ((number, text or "") for number, text in rows)
-    return Texts.of(path, numbered, f"{path}: no sentence in it; give one a line.")
+    return Texts.of(path, rows, f"{path}: no sentence in it; give one a line.")
 
 
 def _from_hub(name: str, config: str | None, revision: str | None, column: str) -> list[tuple]:
@@ -144,12 +143,7 @@ def _from_hub(name: str, config: str | None, revision: str | None, column: str) 
 
 
 def check_texts(texts: Sequence[str], name: str = "text") -> None:
-    """Refuse texts that no encoder reads, or not in any useful time.
-
-    Args:
-        texts: N of them.
-        name: what errors call them.
-    """
+    """Refuse texts that no encoder reads, or not in any useful time; `name` is what errors call them."""
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
             raise ValueError(f"{name} {number} is {text!r}; give text.")
