@@ -10,11 +10,10 @@ from difflib import SequenceMatcher
 from itertools import chain
 from pathlib import Path
 
-from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import EvalResult, read_results
 
 from .card import CardInfo, render_card, stray_scores
-from .record import CARD, RECORD, file_faults, is_intact, read_record
+from .record import CARD, RECORD, file_faults, is_intact
 
 # Codes of few bits turn over with the last bits of a float, which differ by processor: so many items may.
 CODES, COARSE = ("int8", "binary"), 2
@@ -178,10 +177,3 @@ def folder_faults(folder: Path, record: Mapping) -> list[str]:
         return [*faults, f"{CARD}: is missing"]
     text = (folder / CARD).read_text(encoding="utf-8")
     return faults + card_faults(text, read_results(folder / RECORD), record["card"])
-
-
-def verify_files(name: str, revision: str | None = None) -> tuple[Path, str | None, dict, list[str]]:
-    """A folder, its commit, its record, and the faults of `folder_faults`."""
-    folder, commit = fetch_folder(name, revision)
-    record = read_record(folder)
-    return folder, commit, record, folder_faults(folder, record)

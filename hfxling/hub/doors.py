@@ -15,9 +15,9 @@ import numpy as np
 from hfxling.encoders.identity import needs_code, read_json
 from hfxling.files import files_of
 from hfxling.models import MODELS
-from hfxling.models.stock import ROUTES, StockModel
+from hfxling.models.stock import StockModel
 
-from .snippets import example
+from .snippets import example, routed_languages
 
 _SCRIPT = Path(__file__).with_name("door_script.py")  # run, not imported: it loads sentence-transformers
 _DOORS = ("sentence-transformers", "with the flag", "sparse", "remote code", "hfxling")
@@ -52,26 +52,28 @@ def door_faults(folder: Path, method: str) -> list[str]:
 
 def _faults_of(folder: Path, method: str) -> list[str]:
     cls = _CLASSES[method]
-    if _is_appended(folder, cls):
-        return _faults_of_stock(folder)
-    config = cls.from_pretrained(folder).config
-    if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
-        return []
-    needs_language = getattr(config, "needs_language", not issubclass(cls, StockModel))
-    languages = config.languages if needs_language else [""]
-    job = {
-        "class": cls.__name__,
-        "texts": {lang: [example(lang), example("en")] for lang in languages},
-        "prompt": getattr(config, "prompt", None),
-        "has_routes": any(folder.rglob("router_config.json")),
-    }
+    if _is_appended(folder, cls):  # it has one door
+        doors = [_DOORS[1] if needs_code(str(folder)) else _DOORS[0]]
+        is_stock = False
+        languages = routed_languages(folder)
+        job = {}
+    else:
+        config = cls.from_pretrained(folder).config
+        if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
+            return []
+        doors = _DOORS
+        is_stock = issubclass(cls, StockModel)
+        languages = config.languages if getattr(config, "needs_language", not is_stock) else []
+        job = {"class": cls.__name__, "prompt": getattr(config, "prompt", None)}
+    job["texts"] = {lang: [example(lang), example("en")] for lang in languages or [""]}
+    job["has_routes"] = any(folder.rglob("router_config.json"))
     try:
-        vectors = _opened(folder, job)
+        vectors = _opened(folder, job, doors)
     except RuntimeError as error:
         return [f"loading: {error}"]
     faults = []
-    for door in _DOORS:
-        faults += _compared(door, vectors, folder, issubclass(cls, StockModel))
+    for door in doors:
+        faults += _compared(door, vectors, folder, is_stock)
     return faults
 
 
@@ -81,22 +83,6 @@ def _is_appended(folder: Path, cls: type) -> bool:
         return False
     config = read_json(folder / "config.json")
     return cls.stock_key not in config and config.get("model_type") != cls.config_class.model_type
-
-
-def _faults_of_stock(folder: Path) -> list[str]:
-    """What is wrong with a folder that has one door."""
-    door = _DOORS[1] if needs_code(str(folder)) else _DOORS[0]
-    languages = [""]
-    routers = list(folder.rglob("router_config.json"))
-    for router in routers:
-        routes = read_json(router).get("structure", {})
-        languages = [route for route in routes if route not in ROUTES]
-    texts = {lang: [example(lang), example("en")] for lang in languages}
-    try:
-        vectors = _opened(folder, {"texts": texts, "has_routes": bool(routers)}, doors=[door])
-    except RuntimeError as error:
-        return [f"loading: {error}"]
-    return _compared(door, vectors, folder, is_stock=False)
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
@@ -119,7 +105,7 @@ def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock:
     return faults
 
 
-def _opened(folder: Path, job: dict, doors: Sequence[str] = _DOORS) -> dict[str, dict]:
+def _opened(folder: Path, job: dict, doors: Sequence[str]) -> dict[str, dict]:
     """Vectors by door and language, from a process without network; RuntimeError with what it said."""
     package = str(Path(__file__).parents[2])
     with TemporaryDirectory(prefix="hfxling-") as scratch:

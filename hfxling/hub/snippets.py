@@ -213,17 +213,21 @@ def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
     if not modules or is_sparse_encoder(folder):
         return {}
     runs_code = needs_code(str(folder))
-    routes: dict[str, None] = {}
-    for path in folder.rglob("router_config.json"):
-        routes |= dict.fromkeys(read_json(path)["structure"])
-    languages = [route for route in routes if route not in ROUTES]
     server = server_fault(folder, repo_id)
     if runs_code:
         server = "it has a module of its own, which needs trust_remote_code=True"
-    clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=runs_code, languages=languages)}
+    clients = {TEI: Client(server), LANGCHAIN: Client(needs_code=runs_code, languages=routed_languages(folder))}
     if width_of(folder) is not None:  # else there is nothing that could be an ONNX graph
         clients[FASTEMBED] = _fastembed_client(folder, repo_id)
     return clients
+
+
+def routed_languages(folder: Path) -> list[str]:
+    """The languages that a folder has parts for; [] where one part serves all."""
+    routes: dict[str, None] = {}
+    for path in folder.rglob("router_config.json"):
+        routes |= dict.fromkeys(read_json(path).get("structure", {}))
+    return [route for route in routes if route not in ROUTES]
 
 
 def _fastembed_client(folder: Path, repo_id: str | None) -> Client:

@@ -12,7 +12,7 @@ from hfxling.data.pairs import IN_MEMORY
 from hfxling.encoders.identity import fetch_folder
 from hfxling.evaluation.results import read_results
 from hfxling.files import weights_hash
-from hfxling.hub.record import RECORD
+from hfxling.hub.record import RECORD, read_record
 from hfxling.values import check_least
 from hfxling.verbs import CacheFolder, Result, verb
 
@@ -130,11 +130,13 @@ def verify(
     check_least(0, tolerance=tolerance)
     if not Path(root).is_dir():
         raise FileNotFoundError(f"root={root}: no such folder; give the one that the text's paths begin at.")
-    from hfxling.hub.agreement import verify_files  # loads torch
+    from hfxling.hub.agreement import folder_faults  # loads torch
 
-    folder, commit, record, faults = verify_files(str(model), revision)
+    folder, commit = fetch_folder(str(model), revision)
+    record = read_record(folder)
     rows = read_results(folder / RECORD)
-    verified = Verified(str(model), commit, len(record.get("files", ())), len(rows), faults)
+    files = len(record.get("files", ()))
+    verified = Verified(str(model), commit, files, len(rows), folder_faults(folder, record))
     if not rows:  # whoever shows figures has them measured
         verified.part_of = record["card"].get("part_of")
     if files_only:

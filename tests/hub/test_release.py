@@ -6,8 +6,9 @@ import re
 import pytest
 import yaml
 
+import hfxling
 from hfxling.evaluation.results import EvalResult
-from hfxling.hub.agreement import card_faults, verify_files
+from hfxling.hub.agreement import card_faults
 from hfxling.hub.record import is_intact
 
 REPO = "org/head"
@@ -243,7 +244,7 @@ def test_local_names_get_their_public_ones(hub, publisher, tmp_path):
     for name, data in published.items():
         (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "there" / name).write_bytes(data)
-    assert verify_files(str(tmp_path / "there"))[3] == [], "what is published is whole"
+    assert hfxling.verify(tmp_path / "there", files_only=True).faults == [], "what is published is whole"
 
 
 @pytest.mark.slow

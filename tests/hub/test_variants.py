@@ -12,7 +12,7 @@ import yaml
 from huggingface_hub import ModelCard
 from sentence_transformers import SentenceTransformer
 
-from hfxling.hub.agreement import verify_files
+import hfxling
 from hfxling.models.modeling_lexical import LexicalModel
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,7 +113,7 @@ def test_the_parts_for_one_language_have_repositories_and_a_collection(
     assert [front[repository]["language"] for repository in repositories] == [["zh", "vi"], ["zh"], ["vi"]]
     for repository in repositories:
         ModelCard(cards[repository])  # the Hub's own reading of the front matter
-        faults = verify_files(str(fetched(hub, repository, tmp_path / "fetched" / repository)))[3]
+        faults = hfxling.verify(fetched(hub, repository, tmp_path / "fetched" / repository), files_only=True).faults
         assert faults == [], "what is published is whole"
 
     code = "from sentence_transformers import SentenceTransformer as S\nvectors = ["
@@ -148,7 +148,7 @@ def test_sparse_vectors_have_a_repository_of_their_own(hub, publisher, warm_pyth
     assert fronts[1]["pipeline_tag"] == "feature-extraction"
     assert 'SparseEncoder("org/links-sparse", trust_remote_code=True)' in whole["README.md"].decode()
     for repository in repositories:
-        faults = verify_files(str(fetched(hub, repository, tmp_path / "fetched" / repository)))[3]
+        faults = hfxling.verify(fetched(hub, repository, tmp_path / "fetched" / repository), files_only=True).faults
         assert faults == [], "what is published is whole"
 
     code = f"""from sentence_transformers import SparseEncoder
