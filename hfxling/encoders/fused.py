@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from scipy.sparse import csr_array
 
 from hfxling.files import weights_hash
@@ -14,29 +16,15 @@ from .sparse import LexicalEncoder
 
 
 class FusedEncoder(Encoder):
-    """Both as one `Encoder`.
-
-    Args:
-        dense: of a folder or repository with a fusion.
-        lexical: that the fusion was made for.
-        revision: branch, tag or commit of the dense one on the Hub.
-        lexical_revision: of the lexical one.
-    """
+    """Both as one `Encoder`: a dense one with a fusion, and the lexical one that it was made for."""
 
     method = "dot"
 
-    def __init__(
-        self,
-        dense: SentenceEncoder,
-        lexical: LexicalEncoder,
-        revision: str | None = None,
-        lexical_revision: str | None = None,
-    ):
+    def __init__(self, dense: SentenceEncoder, lexical: LexicalEncoder):
         self.dense = dense
         self.lexical = lexical
-        links, _ = fetch_folder(lexical.name, lexical_revision, ["*.safetensors"])
-        folder, _ = fetch_folder(dense.name, revision, [FILE, TENSORS])
-        self.fusion = Fusion.load(folder, weights_hash(links), dense.name)
+        links = _files_of(lexical, ["*.safetensors"])
+        self.fusion = Fusion.load(_files_of(dense, [FILE, TENSORS]), weights_hash(links), dense.name)
         super().__init__(
             dense.name,
             f"{dense.revision}+{lexical.revision}",
@@ -53,3 +41,10 @@ class FusedEncoder(Encoder):
         role = role or ROLES[self.languages.index(route)]
         dense = self.dense.encode(texts, route, role, progress=progress)
         return self.fusion.vectors(dense, self.lexical.encode(texts, route, role), route, role)
+
+
+def _files_of(encoder: Encoder, files: list[str]) -> Path:
+    """The folder with some files of an encoder, of the commit that was loaded."""
+    revision = None if encoder.is_in_memory else encoder.revision
+    folder, _ = fetch_folder(encoder.name, revision, files)
+    return folder

@@ -83,7 +83,7 @@ def load_encoder(
     dense = SentenceEncoder(model, revision, **options)
     if lexical is None:
         return dense
-    return FusedEncoder(dense, _lexical(lexical, lexical_revision), revision, lexical_revision)
+    return FusedEncoder(dense, _lexical(lexical, lexical_revision))
 
 
 def _check_unused(why: str, **options: Any) -> None:
