@@ -49,6 +49,7 @@ from hfxling.missing import check_device
 from hfxling.models.modeling_lexical import LexicalModel
 from hfxling.progress import hidden
 from hfxling.values import check_seed
+from hfxling.verbs import check_revisions
 from hfxling.words.aligner import Aligner
 
 Texts = Sequence[str]
@@ -105,12 +106,11 @@ def fit_head(
         raise ValueError(f"{len(pairs)} language pairs: a head is for one language pair; give the texts of one.")
     ((pair, (_, translations)),) = pairs.items()
     fitting = _settings(siamese.HeadSettings, siamese.TRAINING_DEFAULTS, {"fit": fit} | options, seed, progress)
-    with fitting as (settings, training_args):
+    with fitting as (settings, training_args, configuration):
         base = _base(model)
         encoder = SentenceEncoder(base, prompt=prompt)
         (sides,) = _vectors(encoder, pairs, progress)
         head, reached = siamese.fit(PairVectors(pair, sides, sides), translations, settings, training_args)
-        configuration = dataclasses.asdict(settings) | _trained(training_args)
     chosen = [reached["form"]] if "form" in reached else []
     card = describe_head(pair, _named_base(model, base), chosen, is_on_own_vectors=True)
     card |= {"method": "siamese"}
@@ -152,7 +152,7 @@ def fit_disentangler(
     """
     pairs = _checked(source, target, languages)
     fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
-    with fitting as (settings, training_args):
+    with fitting as (settings, training_args, configuration):
         disentangler.check_training(training_args)
         base, kind = _base(model), settings.encoder_kind
         if kind == "auto":
@@ -162,7 +162,6 @@ def fit_disentangler(
         encoder = SentenceEncoder(base, prompt=prompt)
         vectors = _vectors(encoder, pairs, progress)
         head = disentangler.fit(vectors, settings, training_args, kind=kind).head
-        configuration = dataclasses.asdict(settings) | _trained(training_args)
     corpus = Corpus.in_memory(pairs)
     card = describe_split(corpus.languages, _named_base(model, base)) | {"method": "disentangler"}
     return _with_head(base, head, corpus, encoder.prompt, card, configuration)
@@ -191,7 +190,7 @@ def fit_aligner(
     """
     pairs = _checked(source, target, languages)
     fitting = _settings(aligner.AlignerSettings, aligner.TRAINING_DEFAULTS, options, seed, progress)
-    with fitting as (settings, training_args):
+    with fitting as (settings, training_args, configuration):
         corpus = Corpus.in_memory(pairs)
         vocabularies = learn_corpus_vocabularies(corpus, settings)
         encoded = encode_pairs(corpus, vocabularies, max_words=settings.max_words)
@@ -199,7 +198,6 @@ def fit_aligner(
         torch.manual_seed(seed)
         model = aligner.new_model(settings, vocabularies, priors)
         aligner.fit(model, encoded, vocabularies, settings, training_args, priors)
-        configuration = dataclasses.asdict(settings) | _trained(training_args)
     prior = priors[0] if priors else None
     fitted = Aligner(model, vocabularies, languages, prior=prior)
     fitted.origin = _origin("aligner", describe_aligner(languages, own_examples(corpus.pairs)), configuration, corpus)
@@ -249,10 +247,7 @@ def fit_lexical(
     corpus = Corpus.in_memory(pairs)
     check_seed(seed)
     _refuse_unknown(options, set(lexical.LinkSettings.__dataclass_fields__))
-    if model is None:
-        for name, value in (("revision", revision), ("prompt", prompt)):
-            if value is not None:
-                raise ValueError(f"{name}={value!r}: there is no model that it could be of; leave it out.")
+    check_revisions(revision=(model, revision), prompt=(model, prompt))
     check_device(device)
     settings = lexical.LinkSettings(**options)
     with hidden(not progress):
@@ -374,8 +369,11 @@ def _refuse_unknown(options: Mapping, known: set[str]) -> None:
 @contextmanager
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
-) -> Iterator[tuple[Any, TrainingArguments]]:
-    """A method's settings and the Trainer's arguments, which has a temporary folder; `options` are fields of either."""
+) -> Iterator[tuple[Any, TrainingArguments, dict[str, Any]]]:
+    """A method's settings, the Trainer's arguments with a temporary folder, and what cards say of both.
+
+    `options` are fields of either.
+    """
     ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
     _refuse_unknown(options, ours | of_trainer)
@@ -393,7 +391,8 @@ def _settings(
     with TemporaryDirectory(prefix="hfxling-") as folder, hidden(not progress):
         training_args = TrainingArguments(**trainer | {"output_dir": folder, "seed": seed})
         check_trainer(training_args)
-        yield settings, training_args
+        of_training = {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
+        yield settings, training_args, dataclasses.asdict(settings) | of_training
 
 
 def _base(model: Model) -> SentenceTransformer:
@@ -411,11 +410,6 @@ def _named_base(model: Model, base: SentenceTransformer) -> str:
         name = getattr(getattr(base.transformers_model, "config", None), "_name_or_path", "")
     name = base.model_card_data.base_model or name
     return told_apart(name) if name else f"./{type(base[0]).__name__}"
-
-
-def _trained(training_args: TrainingArguments) -> dict[str, Any]:
-    """What cards say of a training's arguments."""
-    return {name: getattr(training_args, name) for name in ("num_train_epochs", "learning_rate", "seed")}
 
 
 def _with_head(
