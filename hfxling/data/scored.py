@@ -60,29 +60,18 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
     """WMT20 QE, task 1: the files `en-de.test20.tsv`, ... of MLQE; gold is the mean of the annotators' z-scores."""
     sets = []
     for path in _files(folder, f".{split}.tsv", "en-de", "MLQE"):
-        languages = path.name.split(".")[0]
-        sets.append(
-            read_scored(
-                path, direction=languages.replace("-", "->"), dataset="WMT20 QE", split=split, score_column="z_mean"
-            )
-        )
+        direction = path.name.split(".")[0].replace("-", "->")
+        sets.append(read_scored(path, direction=direction, dataset="WMT20 QE", split=split, score_column="z_mean"))
     return sets
 
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
     """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages."""
+    columns = ("sentence1", "sentence2")
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):
-        sets.append(
-            read_scored(
-                path,
-                direction=path.stem,
-                apart=path.stem.endswith("-wmt"),
-                dataset="STS17",
-                split="test",
-                columns=("sentence1", "sentence2"),
-            )
-        )
+        about = {"dataset": "STS17", "split": "test", "direction": path.stem, "apart": path.stem.endswith("-wmt")}
+        sets.append(read_scored(path, columns=columns, **about))
     return sets
 
 

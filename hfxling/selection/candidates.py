@@ -300,7 +300,6 @@ class Links:
             "megabytes": {"sparse": links / 1e6, "static": sum(tables.values()) / 1e6},
             "static_needs_language": not views[0].is_shared,
         }
-        self.cache_dir.mkdir(parents=True, exist_ok=True)
         with atomic_path(folder) as scratch:
             model.save_pretrained(scratch)
             (scratch / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
