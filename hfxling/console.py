@@ -141,11 +141,7 @@ def _end_again(before: Callable, unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse words of a command line that are no text.
-
-    Raises:
-        ValueError: one that is not UTF-8.
-    """
+    """Refuse words of a command line that are not UTF-8."""
     for word in words:
         if any("\udc80" <= letter <= "\udcff" for letter in word):  # how Python keeps bytes that are not UTF-8
             raise ValueError(f"{word!a} is not UTF-8; give text in that encoding.")

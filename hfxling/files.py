@@ -130,11 +130,7 @@ def _refuse_strangers(folder: Path, names: Iterable[str]) -> None:
 
 
 def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
-    """Refuse a file or folder that cannot be written, before anything is computed.
-
-    Raises:
-        ValueError: a folder where a file is to be, a file where a folder is to be, a place without permission.
-    """
+    """Refuse a file or folder that cannot be written, before anything is computed."""
     path = Path(place).expanduser()
     if is_stream(path) and not is_folder:
         return
@@ -324,11 +320,7 @@ def _share(path: Path, mode: int) -> None:
 
 
 def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
-    """A new memory-mapped float32 `.npy` of zeros whose place on the disk is taken: to fill it cannot fail.
-
-    Raises:
-        ValueError: when the disk has not enough room.
-    """
+    """A new memory-mapped float32 `.npy` of zeros whose place on the disk is taken: to fill it cannot fail."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:

@@ -57,11 +57,7 @@ def _cause(error: Exception) -> str:
 
 
 def check_model(what: str, model: Any, *kinds: type) -> None:
-    """Refuse what is neither the name of a model nor a loaded one of these kinds.
-
-    Raises:
-        ValueError: `what` is something else.
-    """
+    """Refuse what is neither the name of a model nor a loaded one of these kinds."""
     if isinstance(model, (str, Path, *kinds)):
         return
     loaded = " or ".join(kind.__name__ for kind in kinds)
@@ -70,11 +66,7 @@ def check_model(what: str, model: Any, *kinds: type) -> None:
 
 
 def check_device(device: str | None) -> None:
-    """Refuse a device that is not there; None is the best there is.
-
-    Raises:
-        ValueError: naming those that are.
-    """
+    """Refuse a device that is not there, naming those that are; None is the best there is."""
     import torch
 
     try:

@@ -16,15 +16,7 @@ _SHOWN: ContextVar[bool] = ContextVar("hfxling_progress", default=True)
 def bar(
     items: Iterable | None = None, *, total: float | None = None, unit: str = "it", label: str = "", **options: Any
 ):
-    """A tqdm bar over items, or one to be updated by hand; hidden where nobody watches and inside `hidden`.
-
-    Args:
-        items: what is gone through; None for a bar that its caller updates.
-        total: how many there are, where `items` does not say.
-        unit: of an item, such as "pairs".
-        label: what goes on.
-        **options: of tqdm.
-    """
+    """A tqdm bar over items, or one that its caller updates; hidden where nobody watches and inside `hidden`."""
     from tqdm.auto import tqdm
 
     disable = None if _SHOWN.get() else True  # None: only where standard error is a terminal
@@ -74,14 +66,10 @@ def without_loading_bars(*, of_later_imports: bool = False) -> Iterator[None]:
 
 
 def hide_loading_bars(*, of_later_imports: bool = False) -> bool:
-    """Hide transformers' bars of weights that are loaded or written, a second each; those of downloads stay.
+    """Hide transformers' bars of weights that are loaded or written, a second each; gives whether they were shown.
 
-    Args:
-        of_later_imports: import transformers for it, which takes half a second, where it is not there yet; else nothing
-            happens then.
-
-    Returns:
-        Whether they were shown.
+    Those of downloads stay. Where transformers is not imported yet, nothing happens, or it is imported
+    (`of_later_imports`), which takes half a second.
     """
     from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
 

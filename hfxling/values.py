@@ -8,22 +8,14 @@ from numbers import Integral, Real
 
 
 def check_least(least: float, **values: float | None) -> None:
-    """Refuse what is no finite number, or one below the least; None is what is not given.
-
-    Raises:
-        ValueError: for each of these.
-    """
+    """Refuse what is no finite number, or one below the least; None is what is not given."""
     for name, value in values.items():
         if value is not None and not (isinstance(value, Real) and least <= value < math.inf):
             raise ValueError(f"{name}={value!r}: give {least} or more.")
 
 
 def check_counts(least: int, **values: int | None) -> None:
-    """Refuse what is no whole number, or one below the least; None is what is not given.
-
-    Raises:
-        ValueError: for each of these.
-    """
+    """Refuse what is no whole number, or one below the least; None is what is not given."""
     for name, value in values.items():
         if value is not None and not isinstance(value, Integral):
             raise ValueError(f"{name}={value!r}: give a whole number, {least} or more.")
@@ -31,21 +23,13 @@ def check_counts(least: int, **values: int | None) -> None:
 
 
 def check_seed(seed: int) -> None:
-    """Refuse what numpy takes for no seed.
-
-    Raises:
-        ValueError: no whole number, or one that is not from 0 to 2^32 - 1.
-    """
+    """Refuse what numpy takes for no seed: all but whole numbers from 0 to 2^32 - 1."""
     if not (isinstance(seed, Integral) and 0 <= seed < 2**32):
         raise ValueError(f"seed={seed!r}: give a whole number from 0 to 4294967295.")
 
 
 def named_entries(option: str, entries: Iterable[str], example: str) -> dict[str, str]:
-    """Name -> value of entries NAME=VALUE, such as the example.
-
-    Raises:
-        ValueError: an entry of another form, a name that is given twice.
-    """
+    """Name -> value of entries NAME=VALUE, such as the example; other forms, and a name twice, are refused."""
     if isinstance(entries, str):  # it would be read letter by letter
         entries = [entries]
     values = {}

@@ -102,11 +102,9 @@ def _are_sentences(value: Any, hint: Any) -> bool:
 
 
 def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) -> None:
-    """Refuse outputs that cannot be written or that must not be.
+    """Refuse outputs that cannot be written or that must not be, as what is read (`hfxling.files.check_apart`).
 
-    Args:
-        outputs: kind of place (`FILE`, `FOLDER`, `WHOLE_FOLDER` or `CACHE`) and place, or several, by parameter.
-        inputs: all that is read, as for `hfxling.files.check_apart`.
+    `outputs` are kind of place (`FILE`, `FOLDER`, `WHOLE_FOLDER` or `CACHE`) and place, or several, by parameter.
     """
     files: dict[str, str | Path] = {}
     for name, (kind, value) in outputs.items():

@@ -78,11 +78,7 @@ def same_language(lang: str, known: Iterable[str]) -> str | None:
 
 
 def pair_of(languages: Any, known: Sequence[str] = ()) -> tuple[str, str]:
-    """Source and target language, by the codes that they have among known ones (`same_language`).
-
-    Raises:
-        ValueError: not the codes of two languages.
-    """
+    """Source and target language, by the codes that they have among known ones; refuses what is no two codes."""
     if languages is None or isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
     check_languages(*languages)

@@ -28,9 +28,7 @@ def check_licence(name: str, licence: str | None) -> None:
 def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str | None:
     """Why a work under a licence may not be released, by the licences of what it was made of; None where it may.
 
-    Args:
-        licence: of the work.
-        parts: licences of the text and of the base model, by their names; None where none is stated.
+    `parts` are the licences of the text and of the base model, by their names; None where none is stated.
     """
     for name, theirs in parts.items():
         if theirs in (None, "unknown", "other"):

@@ -16,11 +16,8 @@ def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loo
     """The longest stretch that says itself again: number of copies, characters after the first; (1, 0) for none.
 
     Numbers alone (10 000 000) are no loop, nor are fewer than five times the same character inside a word. Units of
-    three tokens or more are found where three tokens in a row recur.
-
-    Args:
-        tokens: words, or single characters.
-        size: of a token, in characters.
+    three tokens or more are found where three tokens in a row recur. Tokens are words, or single characters; `size` is
+    that of a token, in characters.
     """
     sizes = [size(token) for token in tokens]
     best = _stretched("".join(tokens))

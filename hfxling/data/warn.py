@@ -68,12 +68,7 @@ def distinct_tests(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
 
 
 def warn_of_blanks(is_blank: np.ndarray, texts: Sequence[str]) -> None:
-    """Say how many texts have no vector, and the first of them.
-
-    Args:
-        is_blank: (N,) whether each text has none.
-        texts: N of them.
-    """
+    """Say how many of N texts have no vector, and the first of them."""
     rows = np.flatnonzero(is_blank)
     if len(rows):
         count = f"{len(rows)} of {len(is_blank)} texts have no vector, as the model knows no word of them"

@@ -26,16 +26,7 @@ if TYPE_CHECKING:
 
 
 class LoadedEncoder(Encoder):
-    """What sentence-transformers loads, dense or sparse.
-
-    Args:
-        model: folder, Hub id, or a loaded model.
-        revision: branch, tag or commit on the Hub.
-        device: by default a GPU when there is one.
-        prompt: put before every text; by default the model's own, or what its family wants (`prompts.py`).
-        batch_size: texts encoded at once.
-        trust_remote_code: run the modules that the model brings with it, as those on several layers need.
-        **prompts: `query_prompt` and `document_prompt`, put before either in its place.
+    """What sentence-transformers loads, dense or sparse; arguments as for `load_encoder`.
 
     Attributes:
         model: the SentenceTransformer or SparseEncoder.

@@ -213,12 +213,9 @@ def position_limit(config) -> int | None:
 
 
 class WordStates:
-    """Sentences given as lists of words to one vector a word.
+    """Sentences given as lists of words to one vector a word, by an encoder on the device where it is.
 
-    Args:
-        model: an encoder, used on the device where it is.
-        tokenizer: its fast tokenizer.
-        layer: index into `hidden_states`; None is the last layer.
+    `layer` is an index into `hidden_states`; None is the last one.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layer: int | None = None):

@@ -104,13 +104,7 @@ class Fusion:
 
     @classmethod
     def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:
-        """Read what `save` wrote, for the sparse encoder with that hash.
-
-        Args:
-            folder: of the dense encoder.
-            lexical: hash of the sparse encoder's weights.
-            name: what errors call the folder.
-        """
+        """Read what `save` wrote, for the sparse encoder whose weights have that hash; `name` is for errors."""
         folder, name = Path(folder), name or str(folder)
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
             raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")

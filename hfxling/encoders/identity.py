@@ -41,12 +41,7 @@ def model_name(model: str | Path | None) -> str:
 def identity(model: str | Path, revision: str | None = None) -> str:
     """A Hub model's commit; of a folder or file a hash of all that decides its vectors, wherever it lies.
 
-    Args:
-        model: Hub id, folder or file.
-        revision: branch, tag or commit on the Hub, which is asked for the commit; without network its cache is.
-
-    Raises:
-        FileNotFoundError: neither a file or folder nor to be had from the Hub or its cache.
+    The Hub is asked for the commit of a revision; without network its cache is. FileNotFoundError where neither has it.
     """
     path = Path(model)
     if path.is_file():
@@ -63,10 +58,7 @@ def identity(model: str | Path, revision: str | None = None) -> str:
 def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | None = None) -> tuple[Path, str | None]:
     """A local folder as it is, or the files of a repository and its commit; from the cache where there is no network.
 
-    Args:
-        name: of either.
-        revision: branch, tag or commit on the Hub.
-        files: patterns of the names that are wanted; by default all.
+    `files` are patterns of the names that are wanted, by default all.
     """
     if Path(name).is_dir():
         return Path(name).resolve(), None

@@ -52,17 +52,8 @@ def prompt_for(
 ) -> str | None:
     """The prompt of every text, both sides alike.
 
-    In this order: the one that is given ("" for none), the model's default, its prompt for symmetric tasks, that of
-    its family.
-
-    Args:
-        name: of the model, Hub id or folder.
-        stored: its prompts by name.
-        default_name: of those the one that it applies by itself.
-        given: the caller's.
-
-    Returns:
-        The prompt; None where there is none.
+    In this order: the one that is given ("" for none), the default one of those that the model has stored by name, its
+    prompt for symmetric tasks, that of its family; None where there is none of these.
     """
     if given is not None:
         return given

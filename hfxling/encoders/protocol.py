@@ -124,12 +124,8 @@ def languages_of(
 ) -> tuple[str | None, str | None]:
     """Source and target language: those that are given, or else the encoder's first two.
 
-    A given language has the code that the encoder calls it by: lo for lao.
-
-    Args:
-        encoder: may be None where languages are given.
-        languages: codes of both, or None.
-        needed: whether an encoder that does not say its languages will not do; else they are None.
+    A given language has the code that the encoder calls it by: lo for lao. Where the encoder does not say its languages
+    they are None, or it is refused (`needed`).
     """
     if languages is None and encoder is not None:
         source, target = [*encoder.languages, None, None][:2]

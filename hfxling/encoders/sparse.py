@@ -28,10 +28,6 @@ _CHUNK = 1024  # texts whose vectors are on the device at once
 class LexicalEncoder(Encoder):
     """A lexical model as an `Encoder`: sparse vectors of links (docs/lexical.md).
 
-    Args:
-        model: folder, Hub id, or a loaded model.
-        revision: branch, tag or commit on the Hub.
-
     Attributes:
         model: the LexicalModel.
     """
@@ -137,9 +133,7 @@ def links_beside(name: str | Path) -> Path | None:
 def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
     """The links that lie beside a folder of `hfxling fit` which holds none itself, which is said; else what is given.
 
-    Args:
-        model: whatever a verb was given.
-        is_encoder_kept: leave a folder that is a model of another kind as it is.
+    With `is_encoder_kept` a folder that is a model of another kind is left as it is.
     """
     if not isinstance(model, str | Path):
         return model

@@ -17,11 +17,9 @@ from .protocol import ROLES, Encoder
 
 
 class StoredVectors(Encoder):
-    """Files of vectors as an `Encoder`: the first file of a side for the first texts that are asked for, and so on.
+    """Files of vectors of queries and documents as an `Encoder`.
 
-    Args:
-        source: files of the queries' vectors (.npy, .parquet, .jsonl).
-        target: of the documents'.
+    The first file of a side is for the first texts that are asked for, and so on.
     """
 
     def __init__(self, source: Sequence[str | Path], target: Sequence[str | Path]):
@@ -52,16 +50,9 @@ class StoredVectors(Encoder):
 
 
 class LayerEncoder(Encoder):
-    """A layer of a plain transformer encoder, pooled, as an `Encoder`.
+    """A layer of a plain transformer encoder, pooled, as an `Encoder`; arguments as for `load_encoder`.
 
-    Args:
-        model: Hub id or folder.
-        layer: `hidden_states` index, None for the last one, "all" for their mean.
-        pooling: "mean", "cls" or "last".
-        revision: branch, tag or commit on the Hub.
-        device: by default a GPU when there is one.
-        prompt: put before every text.
-        **prompts: `query_prompt` and `document_prompt`, put before either in its place.
+    Layer None is the last one, "all" the mean of all.
     """
 
     def __init__(

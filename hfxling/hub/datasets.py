@@ -27,13 +27,7 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 def release_dataset(what: Release, *, languages: Sequence[str]) -> Published:
     """Count files of pairs, write their card and upload both; as `hfxling.hub.release.release` otherwise.
 
-    Args:
-        what: its `folder` is a file or a folder of them, its `licence` that of the text.
-        languages: of the pairs, source first.
-
-    Raises:
-        ValueError: languages or licence that are missing, text that is malformed, and what `release` refuses.
-        FileNotFoundError: no such file.
+    The `folder` may be a file, too; the `licence` is that of the text, the languages are source and target.
     """
     languages_of(None, languages)  # refuses what is no language
     fault = release_fault(what.licence, {"the text": what.licence})

@@ -32,9 +32,6 @@ def door_faults(folder: Path, method: str) -> list[str]:
     """A line for every door of a folder that does not open, or gives other vectors than the method's own class.
 
     A folder that opened without a fault and has not changed since, as after a dry run, is not opened again.
-
-    Raises:
-        ValueError: weights or settings that the method's class refuses.
     """
     folder = folder.resolve()
     files = []

@@ -125,12 +125,9 @@ def write_int8(source: Path, path: Path) -> None:
 
 
 class TokenEncoder:
-    """Texts to vectors by a function of token ids, the same batches for all of them.
+    """Texts to vectors by `torch_run` or `onnx_run`, the same batches for both; the folder has the tokenizer.
 
-    Args:
-        run: `torch_run` of a model or `onnx_run` of a file.
-        folder: with the tokenizer.
-        prompt: put before every text: a graph begins after the tokenizer.
+    The prompt is put before every text here: a graph begins after the tokenizer.
     """
 
     def __init__(self, run: Run, folder: Path, prompt: str | None = None):

@@ -109,10 +109,8 @@ def _is_plain(text: str) -> bool:
 def stock_snippet(languages: Sequence[str], *, flag: bool = False, examples: Examples | None = None) -> dict[str, str]:
     """How sentence-transformers loads a sentence encoder, by title, with {repo} for the repository.
 
-    Args:
-        languages: of queries and documents.
-        flag: the folder has code of its own, which sentence-transformers loads with `trust_remote_code=True` only.
-        examples: the model's own, where it has any.
+    `flag` says that the folder has code of its own, which is loaded with `trust_remote_code=True` only; `examples` are
+    the model's own, where it has any.
     """
     source, target = both_sides(languages)
     queries, documents = _listed(example(source, examples)), _listed(example(target, examples))

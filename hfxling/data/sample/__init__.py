@@ -50,10 +50,7 @@ class LinkedSentence:
 def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dataset:
     """Parallel sentences of two of `LANGUAGES`, columns source, target, source_lang, target_lang.
 
-    Args:
-        source_lang: one of `LANGUAGES`, or its code of three letters (cmn), which then stands in the column.
-        target_lang: another one.
-        split: one of `SPLITS`.
+    A language may be given by its code of three letters (cmn), which then stands in the column.
     """
     from datasets import Dataset
 
@@ -81,12 +78,7 @@ class NotInSample(ValueError):
 
 
 def check_sample(languages: Iterable[str], split: str) -> list[str]:
-    """The corpus' own codes of languages: zh for cmn.
-
-    Raises:
-        NotInSample: a language that the corpus lacks.
-        ValueError: a split that it lacks.
-    """
+    """The corpus' own codes of languages: zh for cmn; refuses languages and splits that it lacks."""
     codes = []
     for lang in languages:
         codes.append(TWO_LETTERS.get(lang, lang))  # one with a region (zh-tw) may be of another script
@@ -133,12 +125,9 @@ def _numbered(cells: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def written(words: Sequence[str], lang: str, end: str) -> str:
-    """Words and commas as a sentence: zh without spaces, th and lo with a space only between clauses and no full stop.
+    """Words and commas as a sentence that ends with "." or "?".
 
-    Args:
-        words: of the sentence, in order; "," for a pause.
-        lang: their language.
-        end: "." or "?".
+    zh is written without spaces, th and lo with a space only between clauses and no full stop.
     """
     if lang == "zh":
         return "".join(words).replace(",", "，") + ("？" if end == "?" else "。")
