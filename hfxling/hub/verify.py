@@ -135,7 +135,7 @@ def verify(
     folder, commit = fetch_folder(str(model), revision)
     record = read_record(folder)
     rows = read_results(folder / RECORD)
-    files = len(record.get("files", ()))
+    files = len(record.get("files") or ())
     verified = Verified(str(model), commit, files, len(rows), folder_faults(folder, record))
     if not rows:  # whoever shows figures has them measured
         verified.part_of = record["card"].get("part_of")

@@ -316,6 +316,7 @@ def test_a_seal_covers_everything_but_itself():
         {"card": []},
         {"card": {}},
         {"card": None},
+        {"files": None},
         {"files": ["README.md"]},
         {"files": {"../../etc/passwd": "0"}},
         {"settings": []},
@@ -333,6 +334,9 @@ def test_an_odd_record_ends_in_one_line(copy, refusal, changes):
     path.write_text(json.dumps(content), encoding="utf-8")
     if changes == {"settings": None}:  # whatever reads it finds nothing to measure by
         assert "cannot be measured again" in verified()[1]
+        return
+    if changes == {"files": None}:
+        assert "no hashes of the files" in verified(files_only=True)[1]
         return
     assert "results.json" in refusal(lambda: hfxling.verify("model"))
 
