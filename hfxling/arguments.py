@@ -166,12 +166,7 @@ def _size(value: Any, sizes: dict[int, int]) -> int:
 
 
 def plain_values(content: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The values of a configuration, None left out.
-
-    Args:
-        content: keys and values.
-        hints: type of every key that there is.
-        where: the content comes from.
+    """The values of a configuration, None left out; `hints` are the types of all keys that there are.
 
     Raises:
         ValueError: an unknown key, and what YAML reads otherwise than it was meant: unquoted no, lists where one value

@@ -63,7 +63,8 @@ class LoadedEncoder(Encoder):
             content = identity(name, revision)
         else:
             self.model = model
-            name = _where_from(model)
+            config = getattr(getattr(model[0], "auto_model", None), "config", None)
+            name = getattr(config, "_name_or_path", "") or "model in memory"  # where it came from, as far as it knows
             content = f"in memory, {id(model):x}"
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
@@ -143,9 +144,3 @@ class SentenceEncoder(LoadedEncoder):
     def dimension(self) -> int:
         """D, the width of a vector."""
         return self.model.get_embedding_dimension()
-
-
-def _where_from(model: SentenceTransformer | SparseEncoder) -> str:
-    """The folder or Hub id that a loaded model came from, as far as it knows."""
-    config = getattr(getattr(model[0], "auto_model", None), "config", None)
-    return getattr(config, "_name_or_path", "") or "model in memory"

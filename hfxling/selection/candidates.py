@@ -601,14 +601,8 @@ def make_heads(
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    Args:
-        single: recipe of a head on the last layer; the layer is chosen.
-        wanted: names of what competes.
-        training_args: of the Trainer.
-        text: the pairs.
-        device: of the encoder.
-        whole: the encoder where it does more than to pool its last layer; `head` and `centred` are on what it gives.
-        has_layers: whether it is a transformer.
+    `single` is the recipe of a head on the last layer, `wanted` are the names of what competes, `whole` is the encoder
+    where it does more than to pool its last layer: `head` and `centred` are then on what it gives.
     """
     if whole is None:
         return _heads_on_layers(single, wanted, training_args, text, device)
