@@ -26,7 +26,7 @@ from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned, read_links
 from hfxling.data.readers import read_lines
 from hfxling.data.segment import default_segmenter, learn_vocabularies
-from hfxling.evaluation.alignment import alignment_results, count_links, error_test
+from hfxling.evaluation.alignment import alignment_results, alignment_scores, count_links
 from hfxling.evaluation.results import EvalResult, cpu_seconds
 from hfxling.methods.aligner.data import learn_priors
 from hfxling.words import prior as link_prior
@@ -40,6 +40,7 @@ TITLE = "Word links without a network of ours, learnt from the gold sets' senten
 EFLOMAL = "eflomal, stems"  # what ours is held against: the same preprocessing
 FAST_ALIGN = {"favor_diagonal": True, "optimize_tension": True, "variational_bayes": True}  # its -d -o -v
 JOINED = "grow-diag-final-and"
+SWAPS = 10_000  # of the test of two AERs
 
 Links = list[set[Link]]
 
@@ -109,6 +110,23 @@ def measure(path: Path, name: str, systems: dict[tuple[str, int], Callable]) -> 
         rows += [replace(row, seed=seed) for row in found]
         print(f"{name}: {label} {rows[-4].value:.1f} {settings.get('paired', '')}", flush=True)
     return rows
+
+
+def error_test(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
+    """Difference of two AERs on the same sentence pairs, in points, and its two-sided p-value by swaps of outcomes.
+
+    `a` and `b` are (N, 4) counts of `count_links`, or means of them over seeds.
+    """
+
+    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
+        return alignment_scores(of_a)["AER"] - alignment_scores(of_b)["AER"]
+
+    difference = float(differences(a.sum(0), b.sum(0)))
+    # Were the two systems alike, the outcomes of each pair could as well have been the other one's.
+    swapped = np.random.default_rng(0).random((SWAPS, len(a))) < 0.5
+    moved = swapped @ (b - a)
+    extreme = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved)) >= abs(difference) - 1e-9
+    return difference, float((1 + extreme.sum()) / (SWAPS + 1))  # the outcome itself is one of the draws
 
 
 def prior_links(

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from align_baselines import error_test
 from encoders import encoder_folder
 from harness import earlier_file, machine, parser, report
 from scipy.special import softmax
@@ -41,7 +42,7 @@ import hfxling
 from hfxling.console import run as run_recipe
 from hfxling.data.pharaoh import AlignedPair, Link, read_aligned
 from hfxling.data.readers import read_lines
-from hfxling.evaluation.alignment import alignment_results, count_links, error_test
+from hfxling.evaluation.alignment import alignment_results, count_links
 from hfxling.files import atomic_path
 from hfxling.sentences.neighbours import unit_or_zero
 from hfxling.words.encoder import WordEncoder

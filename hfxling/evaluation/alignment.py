@@ -13,7 +13,6 @@ from .results import EvalResult
 from .significance import jackknife_error, ratio_interval
 
 METRICS = ("AER", "precision", "recall", "F1")
-SWAPS = 10_000  # of the test of two AERs
 
 
 def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
@@ -70,23 +69,6 @@ def alignment_results(
         low, high = ratio_interval(values[name], error, len(counts))
         rows.append(EvalResult(name, float(values[name]), len(counts), low=low, high=high, **fields))
     return rows
-
-
-def error_test(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Difference of two AERs on the same sentence pairs, in points, and its two-sided p-value by swaps of outcomes.
-
-    `a` and `b` are (N, 4) counts of `count_links`, or means of them over seeds.
-    """
-
-    def differences(of_a: np.ndarray, of_b: np.ndarray) -> np.ndarray:
-        return alignment_scores(of_a)["AER"] - alignment_scores(of_b)["AER"]
-
-    difference = float(differences(a.sum(0), b.sum(0)))
-    # Were the two systems alike, the outcomes of each pair could as well have been the other one's.
-    swapped = np.random.default_rng(0).random((SWAPS, len(a))) < 0.5
-    moved = swapped @ (b - a)
-    extreme = np.abs(differences(a.sum(0) + moved, b.sum(0) - moved)) >= abs(difference) - 1e-9
-    return difference, float((1 + extreme.sum()) / (SWAPS + 1))  # the outcome itself is one of the draws
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ import align_baselines as baselines
 import numpy as np
 import pytest
 
+from hfxling.data.pharaoh import AlignedPair
+from hfxling.evaluation.alignment import alignment_scores, count_links
 from hfxling.evaluation.results import read_results
 from hfxling.evaluation.tables import study_table
 
@@ -132,3 +134,19 @@ def test_what_is_measured_is_kept(gold, capsys):
         told = re.findall(r"^aa-bb: (.+?) \d", capsys.readouterr().out, re.MULTILINE)
         assert sorted(told) == sorted(measured)
         assert sorted(row.settings["row"] for row in read_results(path)) == sorted(row.settings["row"] for row in whole)
+
+
+def test_a_planted_difference_of_errors_is_found_and_none_between_equal_systems():
+    rng = np.random.default_rng(0)
+    diagonal = frozenset((i, i) for i in range(5))
+    gold = [AlignedPair(("w",) * 5, ("w",) * 5, diagonal, diagonal) for _ in range(60)]
+    good, bad = ([[(i, i if rng.random() < share else 4 - i) for i in range(5)] for _ in gold] for share in (0.9, 0.6))
+    counts = [count_links(links, gold) for links in (good, bad)]
+    errors = [alignment_scores(x.sum(0))["AER"] for x in counts]
+    difference, p_value = baselines.error_test(*counts)
+    assert difference == pytest.approx(errors[0] - errors[1])
+    assert difference < -10
+    assert p_value < 0.01
+    assert baselines.error_test(counts[0], counts[0]) == (0.0, 1.0)
+    halves = counts[0][rng.permutation(60)]  # the same error, other sentences
+    assert baselines.error_test(counts[0], halves)[1] > 0.5
