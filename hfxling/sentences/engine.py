@@ -99,9 +99,7 @@ def check_choices(margin: str, selection: str = "mutual") -> None:
 def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
     """The pairs out of both sides' neighbours; arguments and errors as for `mine_vectors`."""
     check_choices(margin, selection)
-    source_means, target_means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
-    targets, target_margins = _best_by_margin(forward, source_means, target_means, margin)
-    sources, source_margins = _best_by_margin(backward, target_means, source_means, margin)
+    (targets, target_margins), (sources, source_margins) = _best_both_ways(forward, backward, margin)
     of_sources = Mined(np.arange(len(targets)), targets, target_margins)
     of_targets = Mined(sources, np.arange(len(sources)), source_margins)
     if selection == "forward":
@@ -115,13 +113,15 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
     return _greedy(_ordered(*both), len(targets), len(sources))
 
 
-def _best_by_margin(
-    side: Neighbours, own_means: np.ndarray, other_means: np.ndarray, margin: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) best row of the other side for each of a side's rows, and its margin."""
-    margins = _margin(side.scores, own_means[:, None], other_means[side.rows], margin)
-    rows, best = best_first(side.rows, margins, 1, _TIE)
-    return rows[:, 0], best[:, 0]
+def _best_both_ways(forward: Neighbours, backward: Neighbours, margin: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each side (N,) the best row of the other side for each of its rows, and its margin."""
+    source_means, target_means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
+    best = []
+    for side, own, others in ((forward, source_means, target_means), (backward, target_means, source_means)):
+        margins = _margin(side.scores, own[:, None], others[side.rows], margin)
+        rows, margins = best_first(side.rows, margins, 1, _TIE)
+        best.append((rows[:, 0], margins[:, 0]))
+    return best
 
 
 def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
@@ -142,10 +142,7 @@ def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
 
 def best_partners(forward: Neighbours, backward: Neighbours, margin: str) -> list[np.ndarray]:
     """(N,) and (M,) best row of the other side for every row, by margin."""
-    to_target = select(forward, backward, margin, "forward")
-    to_source = select(forward, backward, margin, "backward")
-    # Each has every row of its side once, the best pair first; here in the order of rows.
-    return [to_target.target[np.argsort(to_target.source)], to_source.source[np.argsort(to_source.target)]]
+    return [rows for rows, _ in _best_both_ways(forward, backward, margin)]
 
 
 def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
