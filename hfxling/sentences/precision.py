@@ -97,10 +97,9 @@ def choose_threshold(
     found: Found,
     *,
     precision: float,
+    chooses: np.ndarray,
     unpaired: float | None = None,
-    chooses: np.ndarray | None = None,
     least: float = -np.inf,
-    seed: int = 0,
 ) -> Precision:
     """The least threshold at which the estimated precision is what is wanted.
 
@@ -112,13 +111,11 @@ def choose_threshold(
     Args:
         found: what was mined.
         precision: wanted, 0 to 1.
+        chooses: (K,) known pairs that choose the threshold, the others saying what it is worth.
         unpaired: share of the haystack's sources without a translation there; by default estimated.
-        chooses: (K,) known pairs that choose the threshold, the others saying what it is worth; by default all do both.
         least: threshold that is taken where the pairs would choose a lower one.
-        seed: of the interval.
     """
-    judge = found if chooses is None else found.of(~chooses)
-    chooser = found if chooses is None else found.of(chooses)
+    chooser, judge = found.of(chooses), found.of(~chooses)
     scores = np.sort(found.others[np.isfinite(found.others)])[::-1]
     right = right_probabilities(chooser, scores, unpaired)
     shares = np.cumsum(right) / np.arange(1, len(scores) + 1)
@@ -129,7 +126,7 @@ def choose_threshold(
         )
     threshold = max(float(scores[good[-1]]), least)
     count = int((scores >= threshold).sum())
-    rng, drawn = np.random.default_rng(seed), []
+    rng, drawn = np.random.default_rng(0), []
     kept, left_out = np.flatnonzero(judge.kept), np.flatnonzero(~judge.kept)
     for _ in range(_SAMPLES):
         some = judge.of(np.concatenate([rng.choice(kept, len(kept)), rng.choice(left_out, len(left_out))]))

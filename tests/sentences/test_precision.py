@@ -40,7 +40,7 @@ def test_the_precision_that_is_wanted_is_what_there_is(unpaired):
     realised = []
     for seed in range(3):
         found, right, chooses = drawn(20_000, unpaired, seed, known=4000)  # few known pairs are off by some points
-        chosen = choose_threshold(found, precision=0.9, chooses=chooses, seed=seed)
+        chosen = choose_threshold(found, precision=0.9, chooses=chooses)
         kept = found.others >= chosen.threshold
         realised.append(right[kept].mean())
         assert chosen.low <= chosen.precision <= chosen.high
@@ -79,10 +79,11 @@ def test_those_that_did_not_choose_say_what_it_is_worth():
 def test_too_little_to_say():
     found = Found(np.ones(20), np.ones(20, bool), np.arange(20) < 10, np.ones(9))
     with pytest.raises(ValueError, match="20 right and 0 wrong pairs were found"):
-        choose_threshold(found, precision=0.9)
-    found, _, _ = drawn(20_000, 0.999, 0)
+        choose_threshold(found, precision=0.9, chooses=np.ones(20, bool))
+    found, _, chooses = drawn(20_000, 0.999, 0)
+    worse = found._replace(others=found.others - 5)
     with pytest.raises(ValueError, match="ask for less"):
-        choose_threshold(found._replace(others=found.others - 5), precision=0.999, unpaired=0.999)
+        choose_threshold(worse, precision=0.999, chooses=chooses, unpaired=0.999)
 
 
 def test_known_pairs_are_taken_out_again():
