@@ -53,7 +53,6 @@ def align_documents(
     *,
     method: str = "cosine",
     max_joined: int = MAX_JOINED,
-    seed: int = 0,
 ) -> Iterator[list[Bead]]:
     """Align documents that translate each other.
 
@@ -64,13 +63,12 @@ def align_documents(
         pairs: sentences of each source document and of its translation.
         method: "cosine", or "dot": the inner product of the vectors as they are, which may be sparse.
         max_joined: most sentences of a side of a bead.
-        seed: of the random texts that say what chance is.
 
     Yields:
         The beads of each pair, in order; every sentence is in exactly one.
     """
     texts = scored_by(source, method), scored_by(target, method)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)  # of the random texts that say what chance is
     drawn = []
     for side, text in enumerate(texts):
         drawn.append(vectors_of_random_texts(text, [documents[side] for documents in pairs], max_joined, rng))

@@ -190,9 +190,6 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
 
 def _check_sentences(sentences: Sequence) -> None:
     """Refuse what is no text, and sentences without any."""
-    for number, sentence in enumerate(sentences, 1):
-        if not isinstance(sentence, str):
-            raise ValueError(f"sentence {number} is {sentence!r}; give text.")
     check_texts(sentences, "sentence")
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
