@@ -29,7 +29,7 @@ from transformers.utils import logging
 
 from hfxling.console import run as run_recipe
 from hfxling.encoders.loading import load_encoder
-from hfxling.sentences.grow import Heaps
+from hfxling.sentences.grow import NO_PAIRS, Heaps
 from hfxling.sentences.impostors import of_precision
 
 TITLE = "The promised precision of a list's pairs in a long text, and what it was, %"
@@ -100,7 +100,7 @@ class Text:
         texts[long_side] = [*(self.lines[long_side][row] for row in translated), *self.others]
         vectors[long_side] = np.vstack([self.line_vectors[long_side][translated], self.other_vectors])
         heaps = Heaps(texts, self.languages, vectors, ((), ()), seed, "1GiB")
-        pairs, given = heaps.mine(None)
+        pairs, given = heaps.mine(NO_PAIRS)
         found = {}
         for precision in self.precisions:
             kept, estimate = of_precision(pairs, given, precision)

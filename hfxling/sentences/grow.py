@@ -40,6 +40,7 @@ HEAD = {"shrinkage": 0.1, "anchor": 1.0}
 # best on twelve heaps of development text (benchmarks/mining_lengths.py).
 DENSE_SHARE = 0.5
 MOST_BLANK = 0.5  # of a text's sentences, that may have no vector of their own
+NO_PAIRS = Mined(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
 _NOTHING = 1e-5  # length of a centred vector that says nothing
 _SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
 
@@ -101,13 +102,13 @@ def grow(
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
     """
     heaps = Heaps(texts, languages, vectors, known, seed, memory)
-    learnt: Mined | None = None
+    learnt = NO_PAIRS
     history: list[tuple[Round, Mined, Mined]] = []
     for number in range(rounds + 1):
         pairs, given = heaps.mine(learnt)
         strict, estimate = of_precision(pairs, given, precision)
         loose, _ = of_precision(pairs, given, min(LOOSE, precision))
-        count = len(known[0]) + (0 if learnt is None else len(learnt.score))
+        count = len(known[0]) + len(learnt.score)
         this = Round(number, count, len(pairs.score), len(loose.score), len(strict.score), estimate)
         report(this, pairs, given)
         history.append((this, strict, loose))
@@ -140,16 +141,16 @@ class Heaps:
         self.dense = None if vectors is None else [centred(side, seed) for seed, side in enumerate(vectors)]
         self.lengths = [word_counts(side, language) for side, language in zip(self.texts, self.languages)]
 
-    def mine(self, learnt: Mined | None) -> tuple[Mined, tuple[Impostors, Impostors]]:
+    def mine(self, learnt: Mined) -> tuple[Mined, tuple[Impostors, Impostors]]:
         """All pairs, best first, and what their sides are given without each other."""
-        has_links = learnt is not None or len(self.known[0]) > 0
+        has_links = len(learnt.score) + len(self.known[0]) > 0
         if has_links:
             forward, backward = self._learnt_neighbours(learnt)
         else:
             forward, backward = both_ways(*self.dense, K + 1, memory=self.memory)
         return mutual_pairs(forward, backward, self.lengths if has_links else None)
 
-    def _learnt_neighbours(self, learnt: Mined | None) -> tuple[Neighbours, Neighbours]:
+    def _learnt_neighbours(self, learnt: Mined) -> tuple[Neighbours, Neighbours]:
         """K + 1 neighbours by links and head; of each source by those that did not learn from it."""
         forward = Neighbours(np.zeros((self.sizes[0], K + 1), np.int64), np.zeros((self.sizes[0], K + 1)))
         source_rows, source_scores, agreements = [], [], []  # of every fold what the targets find in it
@@ -182,11 +183,8 @@ class Heaps:
         backward = Neighbours(*best_first(np.hstack(source_rows), np.hstack(source_scores), K + 1, TIE["dot"]))
         return forward, backward
 
-    def _parts(self, learnt: Mined | None, fold: int) -> tuple[tuple, tuple]:
+    def _parts(self, learnt: Mined, fold: int) -> tuple[tuple, tuple]:
         """Rows of source and target of the pairs outside a fold, and of those inside."""
-        if learnt is None:
-            nothing = np.zeros(0, np.int64)
-            return (nothing, nothing), (nothing, nothing)
         is_inside = self.fold[learnt.source] == fold
         outside = learnt.source[~is_inside], learnt.target[~is_inside]
         return outside, (learnt.source[is_inside], learnt.target[is_inside])
