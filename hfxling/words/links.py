@@ -34,6 +34,7 @@ Method = Literal[  # how links are decided, see `decode`
 ]
 METHODS = get_args(Method)
 TEMPERATURE, THRESHOLD = 0.05, 0.1  # of an encoder's attention, and above which both directions make a link
+HALF_FREE = 0.9  # of IterMax: what a pair with one aligned unit counts
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -92,27 +93,23 @@ def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return _is_largest(similarity, 1) & _is_largest(similarity, 2) & (similarity > -1)
 
 
-def itermax_links(similarity: np.ndarray, sizes: np.ndarray, *, rounds: int = 2, alpha: float = 0.9) -> np.ndarray:
-    """(B, S, T) bool links by mutual argmax, repeated for what is unaligned (Jalili Sabet et al. 2020, "IterMax").
+def itermax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """(B, S, T) bool links by mutual argmax, once more for what is unaligned (Jalili Sabet et al. 2020, "IterMax").
 
-    After a round, pairs of two aligned units are out, pairs of an aligned and an unaligned one count `alpha` of their
-    similarity, scaled to 0..1. Pairs with at most two units on a side stop after the first round, as the authors' code
-    does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
+    After the first round, pairs of two aligned units are out, pairs of an aligned and an unaligned one count
+    `HALF_FREE` of their similarity, scaled to 0..1. Pairs with at most two units on a side stop there, as the authors'
+    code does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
     real = is_real(similarity.shape, sizes)
     links = argmax_links(similarity, sizes)
-    similarity = (similarity + 1) / 2
-    is_long_enough = sizes.min(1) > 2
-    for _ in range(rounds - 1):
-        free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)
-        is_open = (free_source | free_target) & real
-        has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2))
-        goes_on = (is_long_enough & has_free)[:, None, None]
-        discount = np.where(free_source & free_target, 1.0, alpha)
-        # Pairs that are out stand at 0 and padding below that, so that neither is the largest where another can be.
-        scores = np.where(real, np.where(is_open, similarity * discount, 0.0), -np.inf)
-        links |= _is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & is_open & goes_on
-    return links
+    free_source, free_target = ~links.any(2, keepdims=True), ~links.any(1, keepdims=True)
+    is_open = (free_source | free_target) & real
+    has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2))
+    has_second_round = (has_free & (sizes.min(1) > 2))[:, None, None]
+    discount = np.where(free_source & free_target, 1.0, HALF_FREE)
+    # Pairs that are out stand at 0 and padding below that, so that neither is the largest where another can be.
+    scores = np.where(real, np.where(is_open, (similarity + 1) / 2 * discount, 0.0), -np.inf)
+    return links | (_is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & is_open & has_second_round)
 
 
 def softmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
