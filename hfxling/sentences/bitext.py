@@ -12,8 +12,7 @@ from hfxling.data.filters import PairGate, plain
 from hfxling.data.pairs import is_source, read_pairs
 from hfxling.data.parallel import sides_of
 from hfxling.data.sources import load_pairs
-from hfxling.data.texts import Texts, check_texts
-from hfxling.data.warn import warn_of_foreign
+from hfxling.data.texts import Texts
 from hfxling.files import content_hash
 from hfxling.progress import bar
 
@@ -148,10 +147,3 @@ def flagged(
 def columns(pairs: Sequence[ScoredPair]) -> dict[str, list]:
     """The pairs as columns of a table."""
     return columns_of(COLUMNS, pairs)
-
-
-def check_sides(sides: Sequence[Texts], languages: tuple[str, str]) -> list[float]:
-    """Refuse what is no text, and warn where much of a side looks like another language; the shares that do."""
-    for side in sides:
-        check_texts(side.texts, f"{side.name}: text")
-    return warn_of_foreign([side.texts for side in sides], languages)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hfxling.data.filters import plain
 from hfxling.data.pairs import IN_MEMORY, is_source, read_heaps
 from hfxling.data.texts import Texts, check_texts
-from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage
+from hfxling.data.warn import COVERAGE_TEXTS, warn_of_coverage, warn_of_foreign
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import Encoder, languages_of
 from hfxling.evaluation.results import EvalResult, format_table, read_results
@@ -22,7 +22,7 @@ from hfxling.hub.record import RECORD
 from hfxling.values import check_counts
 from hfxling.verbs import CacheFolder, Languages, Model, ReplacedFolder, Result, Text, verb
 
-from .bitext import Dedup, Filter, ScoredPair, check_sides, columns, flagged, read_known, without
+from .bitext import Dedup, Filter, ScoredPair, columns, flagged, read_known, without
 from .neighbours import Vectors, bytes_of
 from .precision import LEAST, check_wanted
 from .tables import write_tables
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hfxling.models.modeling_lexical import LexicalModel
     from hfxling.selection.select import Selection
 
-    from .grow import Grown, Round
+    from .grow import Round
 
 logger = logging.getLogger(__name__)
 LEAST_SENTENCES = 20  # distinct ones of a text
@@ -64,7 +64,15 @@ class Bootstrapped(Result):
 
     def table(self) -> str:
         """A line a round, then the number of pairs."""
-        return f"{rounds_table(self.rounds)}\n{len(self.pairs)} pairs"
+        header = ["round", "learnt from", "mined", "of the wanted precision", "estimated, %", "95 %"]
+        lines = []
+        for each in self.rounds:
+            estimate, interval = None, ""
+            if each.estimate:
+                estimate = 100 * each.estimate.precision
+                interval = f"{100 * each.estimate.low:.1f} to {100 * each.estimate.high:.1f}"
+            lines.append([each.number, each.learnt, each.mined, each.strict, estimate, interval])
+        return f"{format_table(header, lines)}\n{len(self.pairs)} pairs"
 
     def save(self, folder: str | Path) -> None:
         """Write pairs.tsv, the models as `fit` does, and rounds.json, which says what of the folder is ours."""
@@ -242,7 +250,13 @@ def bootstrap(
         memory=memory,
     )
     rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
-    _warn_of_no_pairs(rows, known, grown)
+    if not rows:
+        logger.warning(
+            "no pair is of the wanted precision and without the flags that are filtered: the table is empty; models "
+            "learn from %d known pairs and %d likely ones. Ask for a lower --precision or fewer --filters",
+            len(known[0]),
+            len(grown.learnt.score),
+        )
     learnt = []
     for known_texts, side, rows_of_side in zip(known, texts, grown.learnt):  # the third of `learnt`, scores, is left
         learnt.append([*known_texts, *(side[row] for row in rows_of_side)])
@@ -252,17 +266,6 @@ def bootstrap(
         result.save(output)
         logger.info("pairs: %s; model: %s", Path(output, "pairs.tsv"), Path(output, "model"))
     return result
-
-
-def _warn_of_no_pairs(rows: list[ScoredPair], known: tuple[list[str], list[str]], grown: Grown) -> None:
-    """Say that the table is empty, and what the models have learnt from all the same."""
-    if not rows:
-        logger.warning(
-            "no pair is of the wanted precision and without the flags that are filtered: the table is empty; models "
-            "learn from %d known pairs and %d likely ones. Ask for a lower --precision or fewer --filters",
-            len(known[0]),
-            len(grown.learnt.score),
-        )
 
 
 def _name(text: Any) -> str | None:
@@ -297,7 +300,8 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
             f"{sides[0].name} and {sides[1].name} share {shared} of {smaller} sentences: copies are no translations; "
             "give one text of each language."
         )
-    for side, language, share in zip(sides, languages, check_sides(sides, languages)):
+    shares = warn_of_foreign([side.texts for side in sides], languages)
+    for side, language, share in zip(sides, languages, shares):
         if share > MOST_FOREIGN:
             raise ValueError(
                 f"{side.name}: {100 * share:.0f} % of the sentences are not in {language!r}; give a text of that "
@@ -355,16 +359,3 @@ def can_have_head(encoder: Encoder) -> bool:
     from hfxling.encoders.dense import SentenceEncoder  # loads torch
 
     return isinstance(encoder, SentenceEncoder) and not encoder.is_in_memory and not encoder.routes
-
-
-def rounds_table(rounds: Sequence[Round]) -> str:
-    """A line a round."""
-    header = ["round", "learnt from", "mined", "of the wanted precision", "estimated, %", "95 %"]
-    lines = []
-    for each in rounds:
-        estimate, interval = None, ""
-        if each.estimate:
-            estimate = 100 * each.estimate.precision
-            interval = f"{100 * each.estimate.low:.1f} to {100 * each.estimate.high:.1f}"
-        lines.append([each.number, each.learnt, each.mined, each.strict, estimate, interval])
-    return format_table(header, lines)

@@ -20,8 +20,8 @@ from scipy.sparse import issparse
 from hfxling.data.faults import FLAGS
 from hfxling.data.filters import check_top, top_count
 from hfxling.data.pairs import read_heaps
-from hfxling.data.texts import Texts
-from hfxling.data.warn import warn_of_blanks, warn_of_hubs
+from hfxling.data.texts import Texts, check_texts
+from hfxling.data.warn import warn_of_blanks, warn_of_foreign, warn_of_hubs
 from hfxling.encoders.loading import load_encoder
 from hfxling.encoders.protocol import languages_of
 from hfxling.evaluation.results import format_table
@@ -30,7 +30,7 @@ from hfxling.parts import parts_beside
 from hfxling.progress import bar, hidden
 from hfxling.verbs import CacheFolder, Languages, Model, OutputFile, Result, Text, verb
 
-from .bitext import Dedup, Filter, ScoredPair, are_learnt, check_sides, columns, flagged, read_known, without
+from .bitext import Dedup, Filter, ScoredPair, are_learnt, columns, flagged, read_known, without
 from .engine import Choice, Margin, Mined, best_partners, by_length, select
 from .impostors import Impostors, best_precision, mutual_pairs, of_precision
 from .neighbours import Dtype, Neighbours, Vectors, bytes_of, check_search, one_or_all
@@ -305,7 +305,9 @@ def mine(
         batch_size=batch_size,
         loaders=loaders if engine == "ray" and not plan else None,
     )
-    check_sides(sides, pair)
+    check_texts(sides[0].texts, f"{sides[0].name}: text")
+    check_texts(sides[1].texts, f"{sides[1].name}: text")
+    warn_of_foreign([side.texts for side in sides], pair)
     if plan:
         return plan_of(haystack, k)
 
