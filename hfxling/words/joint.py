@@ -98,15 +98,12 @@ class JointAligner(LineAligner):
         source: Sequence[str],
         target: Sequence[str],
         encoder: WordEncoder | None = None,
-        *,
-        segmenters: Sequence[Sequence[str]] | None = None,
         **options,
     ) -> JointAligner:
-        """Learn links from line-aligned text.
+        """Learn links from line-aligned text, in the views of `view_segmenters`; options are those of the class.
 
         An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, see `learnt_rows`. A pair with
-        an empty side teaches nothing. `segmenters` are of every view those of source and target, by default words and
-        pieces; options are those of the class.
+        an empty side teaches nothing.
 
         Raises:
             ValueError: no pair with words on both sides; and as the class.
@@ -116,8 +113,8 @@ class JointAligner(LineAligner):
             rows = learnt_rows(len(source))
             source, target = [source[row] for row in rows], [target[row] for row in rows]
         views = []
-        for side_segmenters in segmenters or view_segmenters(languages):
-            views.append(View(vocabularies_of_text(languages, (source, target), side_segmenters), []))
+        for segmenters in view_segmenters(languages):
+            views.append(View(vocabularies_of_text(languages, (source, target), segmenters), []))
         aligner = cls(languages, views, encoder, **options)
         read = aligner._read if encoder is None else aligner._read_with_map
         aligner._learn_links(read(source, target))
