@@ -174,13 +174,11 @@ def evaluate(
         "layer": layer if pooling else None,
         "trust_remote_code": trust_remote_code,
     }
-    load = partial(load_encoder, device=device, batch_size=batch_size, **common)
-    vectors = load(source_vectors=source_vectors, target_vectors=target_vectors) if source_vectors else None
-    given = {"model": model, "lexical": lexical}
+    files = {"source_vectors": source_vectors, "target_vectors": target_vectors}
+    load = partial(load_encoder, model, lexical, device=device, batch_size=batch_size, **files, **common)
     if model is None:  # a lexical model alone is the model, so `revision` may be meant for it
         lexical_revision = lexical_revision or revision
-    revisions = {"model": revision, "lexical": lexical_revision}
-    models = _Models(load, given, revisions, vectors)
+    models = _Models(load, {"model": (model, revision), "lexical": (lexical, lexical_revision)})
     folder = None if output is None else Path(output)
     options = {
         "languages": _languages(languages, task, models),
@@ -224,42 +222,31 @@ def evaluate(
 
 
 class _Models:
-    """The model, or a model and a lexical one as a single encoder, loaded when it is first asked for.
+    """The model, a model and a lexical one as a single encoder, or files of vectors, loaded when first asked for.
 
     Attributes:
         identities: by role, of what was given; None for what can change unseen: objects in memory.
     """
 
-    def __init__(
-        self,
-        load: Callable[..., Encoder],
-        given: Mapping[str, Any],
-        revisions: Mapping[str, str | None],
-        vectors: Encoder | None,
-    ):
-        self._load, self._given, self._revisions, self._vectors = load, given, dict(revisions), vectors
+    def __init__(self, load: Callable[..., Encoder], given: Mapping[str, tuple[Any, str | None]]):
+        self._load = load
+        self._revisions: dict[str, str | None] = {}
         self.identities: dict[str, str | None] = {}
-        if vectors is not None:
-            self.identities["vectors"] = vectors.revision
-        for role, model in given.items():
+        for role, (model, revision) in given.items():
+            self._revisions[role] = revision
             if model is None:
                 continue
-            self.identities[role] = _identity(role, model, revisions[role])
+            self.identities[role] = _identity(role, model, revision)
             if isinstance(model, str | Path) and not Path(model).exists():
                 # What is loaded is the commit that the key holds, even when the branch moves on meanwhile.
                 self._revisions[role] = self.identities[role]
+        if not self.identities:
+            self.identities["vectors"] = self.encoder.revision
 
     @cached_property
     def encoder(self) -> Encoder:
         """What is measured."""
-        if self._vectors is not None:
-            return self._vectors
-        return self._load(
-            self._given["model"],
-            self._given["lexical"],
-            revision=self._revisions["model"],
-            lexical_revision=self._revisions["lexical"],
-        )
+        return self._load(revision=self._revisions["model"], lexical_revision=self._revisions["lexical"])
 
 
 def _identity(role: str, model: Any, revision: str | None) -> str | None:
