@@ -94,14 +94,7 @@ class LinkPrior:
         self.languages, self.classes, self.tables = tuple(languages), tuple(classes), tuple(tables)
 
     @classmethod
-    def learn(
-        cls,
-        pairs: EncodedPairs,
-        classes: Sequence[np.ndarray],
-        *,
-        equal: np.ndarray | None = None,
-        similarities: Similarities | None = None,
-    ) -> LinkPrior:
+    def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, equal: np.ndarray | None = None) -> LinkPrior:
         """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
         The directions are trained to agree, which gives fewer wrong links, and fewer translations to choose from.
@@ -111,9 +104,8 @@ class LinkPrior:
             classes: for each side those of every id, see `word_classes`.
             equal: of every source class the target class that is written alike, see `equal_classes`; their links start
                 likelier than others.
-            similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
         """
-        tables, batches = _untrained(classes, pairs, equal, similarities)
+        tables, batches = _untrained(classes, pairs, equal, None)
         return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=True))
 
     @classmethod
@@ -125,7 +117,10 @@ class LinkPrior:
         equal: np.ndarray | None = None,
         similarities: Similarities | None = None,
     ) -> list[LinkPrior]:
-        """A prior whose directions agree, and one whose directions are independent; arguments as for `learn`."""
+        """A prior whose directions agree, and one whose directions are independent; arguments as for `learn`.
+
+        `similarities` are of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
+        """
         tables, batches = _untrained(classes, pairs, equal, similarities)
         tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
         turns = range(AGREE, MODEL_1 + HMM)
@@ -168,7 +163,7 @@ class LinkPrior:
         target: Sequence[Sequence[int]],
         similarities: Similarities | None = None,
     ) -> np.ndarray:
-        """(N,) mean log probability of a word given the other side's, both directions averaged; arguments as above.
+        """(N,) mean log probability of a word given the other side's, both directions averaged; see `posteriors_of`.
 
         A pair with an empty side has -inf.
         """
@@ -181,17 +176,14 @@ class LinkPrior:
         return result
 
     def posteriors(
-        self,
-        source: Sequence[Sequence[int]],
-        target: Sequence[Sequence[int]],
-        similarities: Similarities | None = None,
+        self, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]]
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each sentence pair the (S, T) probabilities that a target word comes from a source word, and vice versa.
 
         What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
-        Both sides are word ids of every sentence, similarities those of `learn`.
+        Both sides are word ids of every sentence.
         """
-        return posteriors_of([self], source, target, similarities)[0]
+        return posteriors_of([self], source, target)[0]
 
     def _batches(
         self, source: Sequence, target: Sequence, similarities: Similarities | None = None
@@ -244,7 +236,10 @@ def posteriors_of(
     target: Sequence[Sequence[int]],
     similarities: Similarities | None = None,
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """`LinkPrior.posteriors` of priors that were learnt together, as `learn_both` does: they know the same words."""
+    """`LinkPrior.posteriors` of priors that `learn_both` learnt together, which know the same words.
+
+    Similarities are those of `learn_both`.
+    """
     posteriors: list[list] = []
     for _ in priors:
         # Batches leave out pairs with an empty side: what is set here stays for these.

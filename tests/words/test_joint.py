@@ -22,7 +22,7 @@ from hfxling.words.encoder import WordEncoder, similarities
 from hfxling.words.joint import JointAligner, View, segment_similarities, view_segmenters, word_map
 from hfxling.words.links import agreement, attention, softmax_links
 from hfxling.words.pairs import EncodedPairs
-from hfxling.words.prior import LinkPrior
+from hfxling.words.prior import LinkPrior, posteriors_of
 from hfxling.words.probability import THRESHOLDS, link_evidence, link_probability
 from hfxling.words.sources import agreed_layer
 
@@ -70,12 +70,13 @@ def test_similarities_link_words_that_never_come_again_and_the_text_those_that_d
     likeness = [np.zeros((4, 4)) for _ in source]
     likeness[-1][1, 2] = likeness[-1][3, 0] = 0.5
     pairs = EncodedPairs(("lo", "zh"), source, target)
-    prior = LinkPrior.learn(pairs, [np.arange(30) + 1] * 2, similarities=likeness)
-    forward, backward = prior.posteriors(source[-1:], target[-1:], likeness[-1:])[0]
+    classes = [np.arange(30) + 1] * 2
+    agreeing, _ = LinkPrior.learn_both(pairs, classes, similarities=likeness)
+    ((forward, backward),) = posteriors_of([agreeing], source[-1:], target[-1:], likeness[-1:])[0]
     linked = {(int(i), int(j)) for i, j in np.argwhere((forward + backward) / 2 > 0.5)}
     assert {(0, 1), (1, 2), (3, 0)} <= linked <= {(0, 1), (1, 2), (2, 3), (3, 0)}
-    same = LinkPrior.learn_both(pairs, [np.arange(30) + 1] * 2, similarities=likeness)[0]
-    np.testing.assert_allclose(same.tables[0].probability, prior.tables[0].probability)
+    alone, (same, _) = LinkPrior.learn(pairs, classes), LinkPrior.learn_both(pairs, classes)
+    np.testing.assert_allclose(same.tables[0].probability, alone.tables[0].probability)
 
 
 def test_translations_are_likelier_than_other_sentences():

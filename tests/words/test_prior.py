@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from hfxling.data.segment import Vocabulary
 from hfxling.words import prior as link_prior
 from hfxling.words.pairs import EncodedPairs
-from hfxling.words.prior import LinkPrior, link_counts_of, translation_counts
+from hfxling.words.prior import LinkPrior, link_counts_of, posteriors_of, translation_counts
 
 WORDS = 30
 CLASSES = [np.arange(WORDS) + 1] * 2
@@ -224,7 +224,7 @@ def test_what_known_links_do_not_link_is_left_to_who_knows_better():
     prior = LinkPrior.of_odds(("en", "zh"), odds, odds)
     for cosine, is_linked in ((0.9, True), (-0.9, False)):
         similarity = np.array([[0.9, 0.0], [0.0, cosine]])
-        ((forward, backward),) = prior.posteriors([[1, 2]], [[1, 2]], [similarity])
+        ((forward, backward),) = posteriors_of([prior], [[1, 2]], [[1, 2]], [similarity])[0]
         assert min(forward[0, 0], backward[0, 0]) > 0.9
         assert (min(forward[1, 1], backward[1, 1]) > 0.4) == is_linked
 
