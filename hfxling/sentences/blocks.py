@@ -380,7 +380,7 @@ def _exact_scores(side: Side, row: np.ndarray, other: Side, other_row: np.ndarra
 
 
 def _again(side: Side, rows: np.ndarray, other: Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
-    """Neighbours of single vectors, looked for with more care."""
+    """Neighbours of single vectors, looked for with more care: by float64 alone."""
     if dtype is torch.bfloat16:
         some = copy(side)  # `longest` stays a bound; no further check
         some.parts = [part[rows] for part in side.parts]
@@ -389,17 +389,13 @@ def _again(side: Side, rows: np.ndarray, other: Side, k: int, size: int, dtype: 
     queries = side.rows(rows)
     best = Neighbours(np.empty((len(rows), 0), np.int64), np.empty((len(rows), 0)))
     for columns in slices(len(other), size):
-        new_rows, new_scores = _all_scores(queries, other.rows(columns), k, side.method)
-        both = np.hstack([best.rows, new_rows + columns.start]), np.hstack([best.scores, new_scores])
+        scores = 0.0
+        for x, y in zip(queries, other.rows(columns)):
+            scores += as_array(x.astype(np.float64) @ y.astype(np.float64).T)
+        new_rows = np.broadcast_to(np.arange(columns.start, columns.stop), scores.shape)
+        both = np.hstack([best.rows, new_rows]), np.hstack([best.scores, scores])
         best = Neighbours(*best_first(*both, k, TIE[side.method]))
     return best
-
-
-def _all_scores(queries: list, candidates: list, k: int, method: str) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of a block, by float64 alone."""
-    total = sum(as_array(x.astype(np.float64) @ y.astype(np.float64).T) for x, y in zip(queries, candidates))
-    rows = np.broadcast_to(np.arange(total.shape[1]), total.shape)
-    return best_first(rows, total, min(k, total.shape[1]), TIE[method])
 
 
 def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -> int:

@@ -128,7 +128,8 @@ def encode(
             logger.info("%d x %d: %s", len(lines), encoder.dimension, outputs[number])
             vectors.append(np.load(outputs[number], mmap_mode="r"))
         else:
-            vectors.append(_in_memory(lines, encoder, languages[number]))
+            distinct, rows = numbered_distinct(lines)
+            vectors.append(encoder.encode(distinct, languages[number], progress=shown())[rows])
     return Encoded(vectors, list(outputs))
 
 
@@ -166,14 +167,8 @@ def _lines(text: Text) -> list[str]:
     return lines
 
 
-def _in_memory(lines: list[str], encoder: Encoder, language: str | None) -> np.ndarray:
-    """(N, D) vectors, each distinct line encoded once."""
-    distinct, rows = numbered_distinct(lines)
-    return encoder.encode(distinct, language, progress=shown())[rows]
-
-
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
-    """The same into a file, resumably."""
+    """Vectors of lines into a file, resumably."""
     partial = output.with_name(f".{output.name}.hfxling-partial")
     key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
     distinct, row_of = numbered_distinct(lines)
