@@ -202,12 +202,7 @@ def align_documents(
 
 
 def read_documents(text: Documents, name: str = "text") -> DocumentText:
-    """Sentences by document.
-
-    Args:
-        text: a file, a list of documents, or one document: a list of sentences.
-        name: of text in memory, for errors.
-    """
+    """Sentences by document; `name` is what errors call a text in memory."""
     if is_source(text):
         name = str(text)
         parts = _split_by_empty_lines(list(read_lines(name)))

@@ -42,13 +42,7 @@ COLUMNS = ScoredPair._fields
 def read_known(
     known: str | Path | Sequence, languages: tuple[str, str], least: int = LEAST
 ) -> tuple[list[str], list[str]]:
-    """Known pairs, each source once.
-
-    Args:
-        known: a source of pairs, several, or a list of texts and one of their translations.
-        languages: codes of both.
-        least: how many there must be.
-    """
+    """Both sides of known pairs, `least` of them at least, each source once; `known` is as for `mine`."""
     sides = _sides_of(known, languages)
     distinct = {}
     for source, target in zip(*sides):
@@ -111,13 +105,7 @@ def flagged(
 ) -> list[ScoredPair]:
     """The pairs with texts and flags, without those that filters drop, that repeat a text, or that come after `top`.
 
-    Args:
-        mined: rows of both sides, best first.
-        sides: the texts.
-        languages: codes of both.
-        filters: flags that a kept pair has none of; "all" for any.
-        dedup: keep the best pair of each normalised "source", "target" or of "both".
-        top: how many are kept at most.
+    Filters and dedup are those of `mine`, top a count.
     """
     sources = [sides[0].texts[row] for row in mined.source]
     targets = [sides[1].texts[row] for row in mined.target]
