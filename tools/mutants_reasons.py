@@ -20,8 +20,6 @@ REASONS = {
     "d0bb47e942": "equivalent but for the time: a copy that nobody writes to",
     # lexical/train.py: np.linspace(1, count - 1, ...)
     "4dfabbb354": "another evenly spaced sample of sentences, as good as this one",
-    # prior.py: _trained(tables, batches, range(AGREE), agree=True)
-    "bd665e6815": "equivalent: directions agree from the turn AGREE on",
     # shards.py: write_table(..., use_dictionary=True)
     "25160ecbe6": "equivalent but for the size of a scratch file",
     # lexical_vectors.py: if start >= end

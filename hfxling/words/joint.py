@@ -150,7 +150,7 @@ class JointAligner(LineAligner):
             classes = [word_classes(vocabulary) for vocabulary in view.vocabularies]
             equal = equal_classes(view.vocabularies)
             encoded = EncodedPairs(self.languages, source, target)
-            view.priors[:] = LinkPrior.learn_both(encoded, classes, equal=equal, similarities=cosines or None)
+            view.priors[:] = LinkPrior.learn(encoded, classes, equal=equal, similarities=cosines or None)
 
     def forget(self) -> None:
         """Let go of the sentence pairs that were learnt from; to be aligned, they are read again."""

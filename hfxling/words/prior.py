@@ -94,39 +94,31 @@ class LinkPrior:
         self.languages, self.classes, self.tables = tuple(languages), tuple(classes), tuple(tables)
 
     @classmethod
-    def learn(cls, pairs: EncodedPairs, classes: Sequence[np.ndarray], *, equal: np.ndarray | None = None) -> LinkPrior:
-        """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
-
-        The directions are trained to agree, which gives fewer wrong links, and fewer translations to choose from.
-
-        Args:
-            pairs: the text.
-            classes: for each side those of every id, see `word_classes`.
-            equal: of every source class the target class that is written alike, see `equal_classes`; their links start
-                likelier than others.
-        """
-        tables, batches = _untrained(classes, pairs, equal, None)
-        return cls(pairs.languages, classes, _trained(tables, batches, range(MODEL_1 + HMM), agree=True))
-
-    @classmethod
-    def learn_both(
+    def learn(
         cls,
         pairs: EncodedPairs,
         classes: Sequence[np.ndarray],
         *,
+        agree: Sequence[bool] = (True, False),
         equal: np.ndarray | None = None,
         similarities: Similarities | None = None,
     ) -> list[LinkPrior]:
-        """A prior whose directions agree, and one whose directions are independent; arguments as for `learn`.
+        """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
-        `similarities` are of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
+        Directions that are trained to agree give fewer wrong links, and fewer translations to choose from.
+
+        Args:
+            pairs: the text.
+            classes: for each side those of every id, see `word_classes`.
+            agree: of every prior whether its directions agree, or are independent; by default one of each kind.
+            equal: of every source class the target class that is written alike, see `equal_classes`; their links start
+                likelier than others.
+            similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
         """
         tables, batches = _untrained(classes, pairs, equal, similarities)
-        tables = _trained(tables, batches, range(AGREE), agree=False)  # so far both are the same
+        tables = _trained(tables, batches, range(AGREE), agree=False)  # so far all are the same
         turns = range(AGREE, MODEL_1 + HMM)
-        agreeing = _trained(tables, batches, turns, agree=True)
-        independent = _trained(tables, batches, turns, agree=False)
-        return [cls(pairs.languages, classes, agreeing), cls(pairs.languages, classes, independent)]
+        return [cls(pairs.languages, classes, _trained(tables, batches, turns, agree=each)) for each in agree]
 
     @classmethod
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
@@ -236,9 +228,9 @@ def posteriors_of(
     target: Sequence[Sequence[int]],
     similarities: Similarities | None = None,
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """`LinkPrior.posteriors` of priors that `learn_both` learnt together, which know the same words.
+    """`LinkPrior.posteriors` of priors that were learnt together, which know the same words.
 
-    Similarities are those of `learn_both`.
+    Similarities are those of `LinkPrior.learn`.
     """
     posteriors: list[list] = []
     for _ in priors:
@@ -259,7 +251,7 @@ def link_counts_of(
 ):
     """(V, W) sparse matrix of how often each source word is expected to be linked to each target word.
 
-    Of priors that were learnt together, as `learn_both` does, it is the sum.
+    Of priors that were learnt together it is the sum.
     """
     from scipy.sparse import coo_array
 
@@ -287,7 +279,7 @@ def translation_counts(
     """
     classes = [word_classes(vocabulary) for vocabulary in vocabularies]
     sizes = [len(vocabulary) for vocabulary in vocabularies]
-    priors = LinkPrior.learn_both(pairs, classes, similarities=similarities)
+    priors = LinkPrior.learn(pairs, classes, similarities=similarities)
     return link_counts_of(priors, pairs, sizes, similarities)
 
 
@@ -399,7 +391,7 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
             for batch in batches:
                 expected = _expected_both(tables, batch, hmm=hmm)
                 posteriors = [posterior for posterior, _, _ in expected]
-                if agree and turn >= AGREE:
+                if agree:
                     posteriors = _agreed(*posteriors)
                 for direction, (posterior, cells) in enumerate(zip(posteriors, batch.cells)):
                     met_counts = np.bincount(cells.places.ravel(), posterior.ravel(), len(cells.met))

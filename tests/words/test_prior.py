@@ -66,7 +66,7 @@ def slow_posterior(table, source, target) -> np.ndarray:
 
 def test_posteriors_are_sums_over_all_alignments():
     pairs, _ = sentences(40)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     source, target = (
         [[5, 9, 7], [8, 4]],
         [[7, 5, 29], [4, 8, 6, 11]],
@@ -83,7 +83,7 @@ def test_posteriors_are_sums_over_all_alignments():
 )  # words that meet often, and words that hardly do, are looked up in two ways
 def test_cells_are_what_meets_in_a_batch(kinds):
     pairs, _ = sentences(40)
-    table = LinkPrior.learn(pairs, CLASSES).tables[0]._replace(classes=kinds)
+    table = LinkPrior.learn(pairs, CLASSES)[0].tables[0]._replace(classes=kinds)
     random = np.random.default_rng(1)
     source, target = random.integers(0, kinds, (60, 2)), random.integers(0, kinds, (60, 3))
     source[::2, 1:] = target[::3, 2:] = -1
@@ -97,7 +97,7 @@ def test_cells_are_what_meets_in_a_batch(kinds):
 def test_posteriors_without_jumps_are_those_of_model_1():
     """NULL has its share, all words of the sentence the same part of the rest."""
     pairs, _ = sentences(40)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     table, sides = prior.tables[0], (np.array([[6, 10, 8, -1], [9, 5, 7, 12]]), np.array([[8, 6, 30], [5, 9, -1]]))
     where = dict(zip(table.keys.tolist(), table.probability))
     emissions = link_prior.emissions_of(table, link_prior.cells_of(table, *sides), None, *sides)
@@ -116,7 +116,7 @@ def test_posteriors_without_jumps_are_those_of_model_1():
 
 def test_known_links_are_found_and_words_without_counterpart_have_none():
     pairs, links = sentences(200)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     unseen, gold = sentences(50, seed=1)
     for sides, wanted in ((pairs, links), (unseen, gold)):
         found = [
@@ -128,9 +128,17 @@ def test_known_links_are_found_and_words_without_counterpart_have_none():
         assert right / sum(map(len, found)) > 0.97
 
 
+def test_independent_directions_agree_in_no_round(monkeypatch):
+    pairs, _ = sentences(60)
+    (independent,) = LinkPrior.learn(pairs, CLASSES, agree=[False])
+    monkeypatch.setattr(link_prior, "AGREE", 0)
+    (again,) = LinkPrior.learn(pairs, CLASSES, agree=[False])
+    np.testing.assert_array_equal(again.tables[0].probability, independent.tables[0].probability)
+
+
 def test_a_pair_alone_and_among_others_has_the_same_posteriors(monkeypatch):
     pairs, _ = sentences(60)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     together = prior.posteriors(pairs.source, pairs.target)
     monkeypatch.setattr(link_prior, "_CELLS", 1)
     alone = prior.posteriors(pairs.source, pairs.target)
@@ -142,7 +150,7 @@ def test_a_pair_alone_and_among_others_has_the_same_posteriors(monkeypatch):
 
 def test_expected_counts_are_the_posteriors_summed():
     pairs, _ = sentences(30)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     counts = link_counts_of([prior], pairs, [WORDS, WORDS]).toarray()
     total = sum((f + b).sum() / 2 for f, b in prior.posteriors(pairs.source, pairs.target))
     assert counts.sum() == pytest.approx(total, rel=0.01)
@@ -155,14 +163,14 @@ def test_a_lexicon_counts_what_agreeing_and_independent_directions_find():
         Vocabulary.learn([" ".join(f"w{i:02}x" for i in range(4, WORDS))], "lo", segmenter="whitespace")
     ] * 2
     counts = translation_counts(pairs, vocabularies).toarray()
-    alone = [link_counts_of([prior], pairs, [WORDS, WORDS]) for prior in LinkPrior.learn_both(pairs, CLASSES)]
+    alone = [link_counts_of([prior], pairs, [WORDS, WORDS]) for prior in LinkPrior.learn(pairs, CLASSES)]
     assert abs(alone[0] - alone[1]).sum() > 1
     np.testing.assert_allclose(counts, (alone[0] + alone[1]).toarray(), atol=1e-6)
 
 
 def test_keys_of_null_and_of_padding():
     pairs, _ = sentences(10)
-    table = LinkPrior.learn(pairs, CLASSES).tables[0]._replace(classes=10)
+    table = LinkPrior.learn(pairs, CLASSES)[0].tables[0]._replace(classes=10)
     keys = link_prior.keys_of(table, np.array([[4, -1]]), np.array([[5, 6, -1]]))
     assert keys.tolist() == [[[5, 45, -1], [6, 46, -1], [-1, -1, -1]]]
 
@@ -174,7 +182,7 @@ def test_text_without_words_is_refused():
 
 def test_saved_and_loaded_it_is_the_same(tmp_path):
     pairs, _ = sentences(30)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     prior.save(tmp_path)
     again = LinkPrior.load(str(tmp_path), ("lo", "zh"))
     for one, two in zip(prior.posteriors(pairs.source, pairs.target), again.posteriors(pairs.source, pairs.target)):
@@ -193,7 +201,7 @@ DAMAGE = {
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_prior_is_refused(name, tmp_path):
     pairs, _ = sentences(30)
-    LinkPrior.learn(pairs, CLASSES).save(tmp_path)
+    LinkPrior.learn(pairs, CLASSES)[0].save(tmp_path)
     path = tmp_path / "prior_lo-zh.safetensors"
     tensors = load_file(path)
     tensors[name] = DAMAGE[name](tensors[name])
@@ -207,7 +215,7 @@ def test_words_that_are_written_alike_are_linked_where_nothing_else_tells():
     pairs = EncodedPairs(("en", "fr"), [[4, 5, 6], [7, 8, 9]], [[6, 4, 5], [8, 9, 7]])
     equal = np.arange(WORDS + 1)
     for start, least in ((None, 0), (equal, 6)):
-        prior = LinkPrior.learn(pairs, CLASSES, equal=start)
+        prior = LinkPrior.learn(pairs, CLASSES, equal=start)[0]
         both = [forward * backward for forward, backward in prior.posteriors(pairs.source, pairs.target)]
         found = sum(
             int(source[i] == target[both_of[i].argmax()])
@@ -232,7 +240,7 @@ def test_what_known_links_do_not_link_is_left_to_who_knows_better():
 def test_jumps_are_those_of_the_text_and_few_pairs_change_little():
     """Learnt in order, read backwards: the more text, the likelier jumps back."""
     pairs, _ = sentences(60)
-    prior = LinkPrior.learn(pairs, CLASSES)
+    prior = LinkPrior.learn(pairs, CLASSES)[0]
     turned = EncodedPairs(pairs.languages, pairs.source, [row[::-1] for row in pairs.target])
     one = EncodedPairs(pairs.languages, turned.source[:1], turned.target[:1])
     back = link_prior.WINDOW - 1

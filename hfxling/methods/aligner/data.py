@@ -100,7 +100,7 @@ def learn_priors(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocab
     for text in pairs:
         both = [vocabularies[lang] for lang in text.languages]
         classes = [word_classes(vocabulary) for vocabulary in both]
-        priors.append(LinkPrior.learn(text, classes, equal=equal_classes(both)))
+        priors += LinkPrior.learn(text, classes, agree=[True], equal=equal_classes(both))
     return priors
 
 
