@@ -65,7 +65,6 @@ class LexiconScores:
 
     words: list[str]  # source words that could be asked for
     ranks: np.ndarray  # (N,) place of the best-ranked right translation, from 1; ties count against it
-    total: int  # source words in the dictionary
     source_covered: int  # those that have a vector
     target_covered: int  # those with a translation that has one
     candidates: int  # target words to choose from
@@ -213,7 +212,7 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
     queries, rows = source.vectors[[row_of[word] for word in asked]], target.vectors
     vectors = ranking_vectors(queries, rows, "csls", csls_k=_csls_k(source, target), pools=_pools(source, target))
     ranks = _ranks_of_best(*vectors, gold)
-    return LexiconScores(asked, ranks, len(dictionary), len(with_vector), len(translated), len(target.words))
+    return LexiconScores(asked, ranks, len(with_vector), len(translated), len(target.words))
 
 
 def lexicon_results(
@@ -240,7 +239,7 @@ def lexicon_results(
         "target coverage": scores.target_covered,
     }
     for name, count in covered.items():
-        rows.append(EvalResult(name, 100 * count / scores.total, scores.total, settings=settings, **fields))
+        rows.append(EvalResult(name, 100 * count / len(entries), len(entries), settings=settings, **fields))
     return rows
 
 

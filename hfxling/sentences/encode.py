@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -34,11 +34,9 @@ class Encoded:
 
     Attributes:
         vectors: of each text an (N, D) float32 array, a row a line; memory-mapped where they are in a file.
-        outputs: the files, if any.
     """
 
     vectors: list[np.ndarray]
-    outputs: list[Path] = field(default_factory=list)
 
     def to_text(self) -> str:
         """A line a vector, its numbers separated by tabs."""
@@ -130,7 +128,7 @@ def encode(
         else:
             distinct, rows = numbered_distinct(lines)
             vectors.append(encoder.encode(distinct, languages[number], progress=shown())[rows])
-    return Encoded(vectors, list(outputs))
+    return Encoded(vectors)
 
 
 def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | str | None, pooling: str | None):
