@@ -216,8 +216,8 @@ def client(place: Path) -> dict:
     from huggingface_hub import HfApi, snapshot_download
     from sentence_transformers import SentenceTransformer
 
+    import hfxling
     from hfxling.encoders.identity import identity
-    from hfxling.hub.agreement import verify_files
     from hfxling.hub.checks import folder_contents
     from hfxling.hub.upload import plan_upload, upload
 
@@ -241,7 +241,9 @@ def client(place: Path) -> dict:
             loaded["commit"] = identity(repo)
         if job.get("last") or (found is not None and loaded["version"] is None):
             try:
-                loaded["is_named"] = bool(verify_files(snapshot_download(repo, cache_dir=job["cache"]))[3])
+                loaded["is_named"] = bool(
+                    hfxling.verify(snapshot_download(repo, cache_dir=job["cache"]), files_only=True).faults
+                )
             except (OSError, ValueError):
                 loaded["is_named"] = True
         return loaded

@@ -13,7 +13,6 @@ import hfxling
 from hfxling.cli import main
 from hfxling.evaluation.results import read_results
 from hfxling.files import alone_in
-from hfxling.hub.agreement import verify_files
 from hfxling.hub.onnx import TokenEncoder, onnx_run
 from recipes import siamese
 
@@ -91,7 +90,7 @@ def test_a_graph_and_one_of_eight_bits_are_written_measured_and_told(folder, cap
     assert "from fastembed import TextEmbedding" in card
     assert "Written by hand.\n\n## Limits" in card
     assert "runtime" not in card
-    assert verify_files(str(folder))[3] == []
+    assert hfxling.verify(folder, files_only=True).faults == []
 
 
 @pytest.mark.slow
@@ -103,7 +102,9 @@ def test_a_graph_a_language_lies_where_its_branch_is(folder):
     (folder / ".onnx.dead.hfxling-scratch").mkdir()
     assert hfxling.export(folder).figures == {}
     assert not list(folder.glob(".onnx*")), "what a killed run left is gone"
-    assert verify_files(str(folder))[3] == [], "the record knows of the graphs, so the folder can be published"
+    assert hfxling.verify(folder, files_only=True).faults == [], (
+        "the record knows of the graphs, so the folder can be published"
+    )
     model = SentenceTransformer(str(folder), device="cpu")
     for lang in ("zh", "vi"):
         found = TokenEncoder(onnx_run(folder / lang / "onnx" / "model.onnx"), folder)(TEXTS)
