@@ -56,15 +56,19 @@ def load_encoder(
     from .stored import LayerEncoder, StoredVectors
 
     source_files, target_files = _listed(source_vectors), _listed(target_vectors)
+    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
+    of_model = {"revision": revision, "layer": layer, "pooling": pooling, **prompts}
+    if lexical is None:
+        _check_unused("there is no lexical model", lexical_revision=lexical_revision)
     if source_files or target_files:
         if model is not None or lexical is not None or not (source_files and target_files):
             raise ValueError("source_vectors and target_vectors go together, without model and lexical.")
+        _check_unused("vectors are read from files", **of_model)
         return StoredVectors(source_files, target_files)
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")
-    prompts = {"prompt": prompt, "query_prompt": query_prompt, "document_prompt": document_prompt}
     if isinstance(model, Encoder):
-        _check_unused("an Encoder is loaded already", layer=layer, pooling=pooling, **prompts)
+        _check_unused("an Encoder is loaded already", **of_model)
         return model if lexical is None else FusedEncoder(model, _lexical(lexical, lexical_revision))
     if model is None:
         _check_unused("word links take the text as it is", layer=layer, pooling=pooling, **prompts)

@@ -223,6 +223,10 @@ def test_options_that_nothing_would_heed_are_refused(models):
         load_encoder(encoder, layer=0, query_prompt="query: ")
     with pytest.raises(ValueError, match="a loaded model has its own"):
         load_encoder(encoder.model, layer=0)
+    with pytest.raises(ValueError, match=r"^revision: vectors are read from files; leave it out"):
+        load_encoder(source_vectors="a.npy", target_vectors="b.npy", revision="v1")
+    with pytest.raises(ValueError, match=r"^lexical_revision: there is no lexical model; leave it out"):
+        load_encoder("a/model", lexical_revision="v1")
 
 
 def test_only_what_is_given_as_an_object_is_in_memory(models):
