@@ -23,6 +23,9 @@ class StoredVectors(Encoder):
     """
 
     def __init__(self, source: Sequence[str | Path], target: Sequence[str | Path]):
+        if len(source) != len(target):
+            counts = f"{len(source)} file(s) of source_vectors, {len(target)} of target_vectors"
+            raise ValueError(f"{counts}: give as many of both.")
         self.files = {"query": list(source), "document": list(target)}
         paths = [Path(path) for path in (*source, *target)]
         for path in paths:

@@ -477,7 +477,7 @@ MISTAKES = {
     "engine='spark' is not one of local, ray": {"engine": "spark"},
     "languages=('zh', 'zh')": {"languages": ("zh", "zh")},
     "has parts for zh, vi and none for th": {"languages": ("zh", "th")},
-    "go together": {"source_vectors": "a.npy", "lexical": None},
+    "give as many of both": {"source_vectors": "a.npy", "lexical": None},
 }
 
 
