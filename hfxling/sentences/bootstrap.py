@@ -34,25 +34,25 @@ if TYPE_CHECKING:
     from .grow import Round
 
 logger = logging.getLogger(__name__)
-LEAST_SENTENCES = 20  # distinct ones of a text
-MOST_SHARED = 0.5  # of the smaller text's sentences, that may stand in the other one, too
-# What text is called in the models' cards.
+LEAST_SENTENCES = 20  # distinct sentences of each text
+MOST_SHARED = 0.5  # share of the smaller text's sentences that the other text may contain, too
+# What the cards of the models call the text.
 MINED = "mined pairs"
 SEED_AND_MINED = "seed and mined pairs"
-MOST_FOREIGN = 0.5  # of a text's sentences, that may be in another language
+MOST_FOREIGN = 0.5  # share of a text's sentences that may be in another language
 
 
 @dataclass(frozen=True, repr=False)
 class Bootstrapped(Result):
-    """What bootstrapping ends with.
+    """The result of bootstrapping.
 
     Attributes:
         pairs: score, texts, line numbers and flags of each pair of the wanted precision, best first.
-        model: a lexical model, where nothing is fused.
-        fused: what `select` makes of the encoder and the pairs: a head on it and links; else None.
+        model: a lexical model, if nothing is fused.
+        fused: what `select` makes of the encoder and the pairs (a head on it, and links), or None.
         rounds: what each round found.
-        settings: that it was done with.
-        best: the round that the pairs are of.
+        settings: the settings of the run.
+        best: the round that found the pairs.
     """
 
     pairs: list[ScoredPair]
@@ -63,7 +63,7 @@ class Bootstrapped(Result):
     best: Round | None = None
 
     def table(self) -> str:
-        """A line a round, then the number of pairs."""
+        """One line for each round, then the number of pairs."""
         header = ["round", "learnt from", "mined", "of the wanted precision", "estimated, %", "95 %"]
         lines = []
         for each in self.rounds:
@@ -75,7 +75,7 @@ class Bootstrapped(Result):
         return f"{format_table(header, lines)}\n{len(self.pairs)} pairs"
 
     def save(self, folder: str | Path) -> None:
-        """Write pairs.tsv, the models as `fit` does, and rounds.json, which says what of the folder is ours."""
+        """Write pairs.tsv, the models as `fit` does, and rounds.json, which lists the files that are ours."""
         from hfxling.fit import save_lexical
         from hfxling.hub.folder import rewrite_record
 
@@ -101,7 +101,7 @@ class Bootstrapped(Result):
             (scratch / "rounds.json").write_text(text + "\n", encoding="utf-8")
 
     def _estimate(self) -> list[EvalResult]:
-        """The precision of the pairs as a row for the models' cards; [] where it is not known."""
+        """The precision of the pairs as a row for the models' cards; [] if it is not known."""
         estimate = None if self.best is None else self.best.estimate
         if estimate is None:
             return []
@@ -144,45 +144,48 @@ def bootstrap(
 ) -> Bootstrapped:
     """A bitext and a model out of two texts.
 
-    An encoder that knows both languages, or word links of known pairs, or both find the first pairs; a lexical model,
-    and a head on the encoder, are learnt from these and find more, and again, until there are hardly more good pairs.
-    Then the bitext is written, and what `hfxling fit` makes of the pairs that were learnt from last (the known ones and
-    all that are right by an estimated 70 %): the encoder with its head, and the lexical model.
+    The first pairs are found by an encoder that knows both languages, by word links of known pairs, or by both. A
+    lexical model, and a head on the encoder, learn from these pairs and find more, and so on, until there are hardly
+    more good pairs. Then the pairs are written, and the model that `hfxling fit` makes of the pairs that were learnt
+    from last (the known ones and all that are right by an estimated 70 %): the encoder with its head, and the lexical
+    model.
 
     Example:
         >>> found = hfxling.bootstrap("a.zh", "b.vi", seed_pairs="seed.tsv", languages=("zh", "vi"))
         >>> found.save("outputs/bootstrap")
 
     Args:
-        source: text: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of sentences.
-        target: the same of the other language; may be left out where the source has both.
-        languages: codes of both, such as zh vi.
+        source: text in the first language: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of
+            sentences.
+        target: text in the other language, given in the same way; leave it out if the source holds both languages.
+        languages: language codes of source and target, such as zh vi.
         seed_pairs: known pairs, at least 100 without a model: sources of pairs (FILE.tsv, A.zh+B.vi), or a list of
-            texts and one of their translations.
+            texts and a list of their translations.
         model: folder or Hub id of an encoder with dense vectors, or a loaded one.
-        output: folder that gets pairs.tsv, rounds.json, and a folder `model`. Started without an encoder, that is a
-            lexical model; with one, an encoder, and the lexical model it is fused with is in `lexical/model`.
-        rounds: at most, after the first.
-        precision: share of right pairs that is wanted of the bitext.
-        dedup: source, target or both: keep the best pair of each normalised text.
-        filters: drop pairs with these flags, or with all.
-        memory: that the search may use beside the vectors.
-        seed: of folds and models.
+        output: folder for pairs.tsv, rounds.json and a folder called model. Without an encoder, that is a lexical
+            model. With one, it is an encoder, and the lexical model it is fused with is in lexical/model.
+        rounds: largest number of rounds after the first one.
+        precision: share of the pairs that should be right, 0 to 1.
+        dedup: side whose repeated texts are dropped, source, target or both: of each normalised text only the best pair
+            is kept.
+        filters: flags for which a pair is dropped; all means any flag.
+        memory: memory that the search may use beside the vectors.
+        seed: random seed of folds and models.
         revision: branch, tag or commit of the model on the Hub.
-        prompt: put before every text; by default the model's own.
-        cache_dir: where the model's vectors are kept.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository.
-        progress: show bars.
+        prompt: text put before every sentence; by default the model's own prompt.
+        cache_dir: folder where the model's vectors are kept.
+        batch_size: number of texts encoded at once.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
-        Pairs, models and rounds.
+        The pairs, the models, and what each round found.
 
     Raises:
-        ValueError: neither model nor 100 known pairs, texts of one language or of a few sentences, shares that are
-            none, a model that finds hardly a pair.
-        FileNotFoundError: no such text or model.
+        ValueError: neither a model nor 100 known pairs, two texts of one language or of few sentences, a precision that
+            is not a share, or a model that finds hardly any pair.
+        FileNotFoundError: a text or model that does not exist.
     """
     from hfxling.selection.select import has_layers
 
@@ -269,7 +272,7 @@ def bootstrap(
 
 
 def _name(text: Any) -> str | None:
-    """What text is called in records: its source, or that it was in memory."""
+    """The name of a text in records: its source, or that it was in memory."""
     if text is None:
         return None
     return str(text) if is_source(text) else IN_MEMORY
@@ -283,7 +286,7 @@ def _names_of_known(known: Any) -> str | list[str] | None:
 
 
 def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
-    """Raise the ValueError for texts of which nothing can be made; warn where much is in another language."""
+    """Raise ValueError for texts that nothing can be made of; warn if much is in another language."""
     distinct = []
     for side in sides:
         texts = {plain(text) for text in side.texts}
@@ -310,7 +313,7 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
 
 
 def _vectors(sides: Sequence[Texts], languages: tuple[str, str], encoder: Encoder, **options: Any) -> list[Vectors]:
-    """An encoder's vectors of both texts; warns of what its vocabulary lacks of a language. Options of `Haystack`."""
+    """An encoder's vectors of both texts, with a warning if its vocabulary lacks a language; options of `Haystack`."""
     from hfxling.encoders.haystack import Haystack  # loads torch
 
     some = [side.texts[:COVERAGE_TEXTS] for side in sides]
@@ -328,7 +331,7 @@ def models_of(
     cache_dir: str | Path = "outputs/features",
     device: str | None = None,
 ) -> tuple[LexicalModel | None, Selection | None]:
-    """Links of pairs or, on an encoder, what `hfxling fit --choose fused` makes of them; the other is None."""
+    """A lexical model or, with an encoder, the result of `hfxling fit --choose fused`; the other one is None."""
     from hfxling.encoders.dense import runs_code  # loads torch
     from hfxling.fit import fit_lexical
     from hfxling.selection.select import select
@@ -349,13 +352,13 @@ def models_of(
         seed=seed,
         device=device,
         cache_dir=cache_dir,
-        trust_remote_code=runs_code(encoder.model),  # which it did with leave
+        trust_remote_code=runs_code(encoder.model),  # the user has allowed it
     )
     return None, fused
 
 
 def can_have_head(encoder: Encoder) -> bool:
-    """Whether `hfxling fit` learns a head on it: an encoder by name, without parts for languages or roles."""
+    """Whether `hfxling fit` can learn a head on it: an encoder with a name, without parts for languages or roles."""
     from hfxling.encoders.dense import SentenceEncoder  # loads torch
 
     return isinstance(encoder, SentenceEncoder) and not encoder.is_in_memory and not encoder.routes

@@ -1,4 +1,4 @@
-"""Sentence pairs that one already has, without the bad ones."""
+"""Existing sentence pairs without the bad ones."""
 
 from __future__ import annotations
 
@@ -45,36 +45,36 @@ from .neighbours import Dtype, Neighbours, check_search, one_or_all, slices
 from .tables import check_table, to_tsv, write_tables
 
 logger = logging.getLogger(__name__)
-LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have a too_long of theirs
+LIMITS = {"too_short": "min_words", "too_long": "max_words"}  # the filter's names; the faults have their own too_long
 WRONG_SOURCE = "wrong_source_language"
 DIFFERENCES = {"numbers": numbers_differ, "markup": markup_differs}  # between both sides
 OF_TEXT = ("identical", "duplicate", *LIMITS.values(), *FLAGS[1:], WRONG_SOURCE, *DIFFERENCES)
 OF_SCORES = ("low_score", "low_links", "better_elsewhere", "low_words")
 REASONS = ("empty", *OF_TEXT, *OF_SCORES)
 # Chosen on 4,000 pairs of vi-zh training text, everyday sentences with many near-repetitions, a fifth of the targets
-# shuffled, links of 4,000 other pairs: 97 % of these and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
+# shuffled, links of 4,000 other pairs: 97 % of those and 1.6 % of the good pairs are dropped (with 0: 98 and 8.2 %).
 CLEARLY = 3.0
-FEWEST = 40  # pairs from which word links are learnt
-_OTHERS = 3  # other targets that a pair's words are held against
-_CHUNK = 2_048  # pairs whose links are held at once
+FEWEST = 40  # least number of pairs that word links are learnt from
+_OTHERS = 3  # other targets that a pair's words are compared with
+_CHUNK = 2_048  # pairs whose links are in memory at once
 
 
 class PairScores(NamedTuple):
-    """What is known of P pairs."""
+    """Scores of P pairs."""
 
-    score: np.ndarray  # (P,) margins; NaN where a side has no vector
-    links: np.ndarray | None  # (P,) scores of the lexical model; NaN where it knows nothing of a side
-    elsewhere: np.ndarray  # (P,) whether a side is the mutual best match of another text, and clearly so
+    score: np.ndarray  # (P,) margins; NaN if a side has no vector
+    links: np.ndarray | None  # (P,) scores of the lexical model; NaN if it knows no word of a side
+    elsewhere: np.ndarray  # (P,) whether a side is clearly the mutual best match of another text
 
 
 @dataclass(repr=False)
 class Cleaned(Result):
-    """All N pairs, and what is found of them.
+    """All N pairs, with reasons to drop some of them, and scores.
 
     Attributes:
-        pairs: all of them, in their order.
-        reasons: to drop each pair; a pair that is kept has none.
-        scores: (N,) by column, "score", "links" and "words"; NaN for pairs that were not scored.
+        pairs: all pairs, in their order.
+        reasons: reasons to drop each pair; a pair that is kept has none.
+        scores: (N,) for each of the columns "score", "links" and "words"; NaN for pairs that were not scored.
     """
 
     pairs: Pairs
@@ -88,7 +88,7 @@ class Cleaned(Result):
 
     @property
     def dropped(self) -> np.ndarray:
-        """Rows of the others."""
+        """Rows of the pairs that are dropped."""
         return np.flatnonzero([bool(reasons) for reasons in self.reasons])
 
     def to_text(self) -> str:
@@ -104,11 +104,11 @@ class Cleaned(Result):
 
         Args:
             kept: .tsv or .parquet file.
-            dropped: the same of the others; by default `kept` with .dropped before its suffix, and nowhere where `kept`
-                is a device or pipe.
+            dropped: .tsv or .parquet file for the others; by default `kept` with .dropped before its suffix, and none
+                if `kept` is a device or pipe.
 
         Raises:
-            ValueError: a file of another kind, or one that cannot be written.
+            ValueError: a file with another ending, or one that cannot be written.
         """
         dropped = _check_files(kept, dropped, (), name="kept")
         rows = self.dropped
@@ -132,7 +132,7 @@ class Cleaned(Result):
         return {name: values[rows] for name, values in self.scores.items()}
 
     def table(self) -> str:
-        """Pairs by reason, and how scores lie."""
+        """Number of pairs by reason, and percentiles of the scores."""
         total = len(self.reasons)
         dropped = len(self.dropped)
         counts = Counter(chain.from_iterable(self.reasons))
@@ -188,55 +188,58 @@ def clean(
 ) -> Cleaned:
     """Sentence pairs without the bad ones, and why those are bad.
 
-    Without a model: empty sides, copies, repeated pairs, lengths, languages of both sides, other numbers, markup on one
-    side, faults of translations, and words that say nothing of each other (`min_words_gain`). With one every pair left
-    gets a score: how much better its two sides fit each other than others of the text.
+    Without a model, a pair may be dropped for an empty side, copies, repeated pairs, its length, the language of either
+    side, different numbers, markup on one side only, faults of translations, and words that say nothing about each
+    other (`min_words_gain`). With a model, every pair that is left also gets a score: how much better its two sides fit
+    each other than other sentences of the text.
 
     Example:
         >>> cleaned = hfxling.clean("pairs.tsv", languages=("zh", "vi"), output="kept.tsv")
         >>> print(cleaned.table())
 
     Args:
-        source: source texts, or a source of both sides, such as pairs.tsv, or a data set with a column a language.
-        target: their translations, line by line; left out where the source has both sides.
-        languages: codes of both sides; by default the model's first two.
-        output: .tsv or .parquet file of the pairs that are kept.
-        dropped: the same of the others, with lines and reasons; by default the output with .dropped before its suffix,
-            and nowhere where the output is a device or pipe.
+        source: source texts; or a source of both sides, such as pairs.tsv or a data set with a column for each
+            language.
+        target: their translations, line by line; leave it out if the source holds both sides.
+        languages: language codes of source and target; by default the model's first two.
+        output: .tsv or .parquet file for the pairs that are kept.
+        dropped: .tsv or .parquet file for the other pairs, with lines and reasons; by default the output's name with
+            .dropped before its suffix, and none if the output is a device or pipe.
         model: folder or Hub id of an encoder, for scores.
         revision: branch, tag or commit of the model.
-        lexical: folder or Hub id of a lexical model, for its scores; with a model both are one score.
+        lexical: folder or Hub id of a lexical model, for its scores; with a model the two scores are fused into one.
         lexical_revision: branch, tag or commit of the lexical model.
-        keep: reasons to drop nothing for, such as duplicate or copy.
+        keep: reasons for which no pair is dropped, such as duplicate or copy.
         min_words: fewest words of the shorter side.
         max_words: most words of the longer side.
-        threshold: least score.
-        top: keep so many of the scored pairs, the best: a share such as 0.8, or a count such as 5000.
-        mutual: drop pairs whose sides clearly belong to other rows.
-        min_links: least score of the lexical model by itself.
-        min_words_gain: least gain of a pair's words: how much likelier, in nats a word, the text's own word links make
-            them than words of other pairs' targets; 0 drops what is no likelier. Each half of the text is judged by
-            links of the other; no model is needed.
-        k: neighbours that a score is compared with.
-        margin: how it is compared; by default ratio of cosines, distance with a lexical model.
-        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each
-            text; 0: all; by default 32 from 4 billion pairs of texts on.
-        dtype: of dense products; the scores are the same.
-        memory: that the search may use beside the vectors.
-        cache_dir: where vectors are kept.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository.
-        progress: show bars.
+        threshold: lowest score of the pairs that are kept.
+        top: how many of the scored pairs to keep, best first: a share such as 0.8, or a count such as 5000.
+        mutual: drop pairs if one of their sides clearly belongs to another row.
+        min_links: lowest score of the lexical model by itself.
+        min_words_gain: lowest gain of a pair's words: how much likelier, in nats a word, the text's own word links make
+            them than words of other pairs' targets; 0 drops pairs that are no likelier. Each half of the text is judged
+            by links of the other half; no model is needed.
+        k: number of nearest neighbours that a score is compared with.
+        margin: how a score is compared with those of the neighbours: ratio divides it by their mean, distance subtracts
+            the mean, absolute leaves it as it is. By default ratio for cosines, distance with a lexical model.
+        candidates: with a lexical model, number of neighbours by static vectors (and by the model) of each text that
+            are scored; 0 scores all. By default 32 from 4 billion pairs of texts on.
+        dtype: number format of dense products, float32 or bfloat16; the scores are the same.
+        memory: memory that the search may use beside the vectors.
+        cache_dir: folder where vectors are kept.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
         All pairs with their reasons and scores.
 
     Raises:
-        ValueError: options that do not go together, no pair, languages that the model does not know, a model that gives
-            NaN.
-        FileNotFoundError: no such text or model.
+        ValueError: options that do not go together, no pairs, languages that the model does not know, or a model that
+            gives NaN.
+        FileNotFoundError: a text or model that does not exist.
     """
     check_list("keep", keep)
     gate = PairGate(min_words, max_words, "duplicate" not in keep, "identical" not in keep)
@@ -274,7 +277,7 @@ def clean(
     rows = cleaned.kept
     if min_words_gain is not None:
         judge_words(cleaned, rows, pair, min_words_gain)
-        rows = cleaned.kept  # those with a reason have no score, and no part in `top`
+        rows = cleaned.kept  # pairs with a reason get no score and do not count for `top`
     if encoder is not None and len(rows):
         scores = score_pairs(
             encoder,
@@ -301,7 +304,7 @@ def clean(
 def _check_scores(
     scored: dict, candidates: int | None, min_words_gain: float | None, *, has_model: bool, has_lexical: bool
 ) -> None:
-    """Refuse what asks for scores that there are none of, and numbers that are none."""
+    """Refuse options that need scores if there are none, and numbers that are not finite."""
     for name, value in scored.items():
         if value is not None and not (has_model or has_lexical):
             raise ValueError(f"{name} needs scores: give a model, a lexical one or both.")
@@ -319,7 +322,7 @@ def _check_scores(
 
 
 def _check_files(output: str | Path, dropped: str | Path | None, inputs: Sequence, name: str = "output") -> Path:
-    """The file of the pairs that are dropped; `name` is what errors call the output."""
+    """The file of the dropped pairs, after checking both files; `name` is what errors call the output."""
     output = Path(output)
     if dropped is not None:
         dropped = Path(dropped)
@@ -334,7 +337,7 @@ def _check_files(output: str | Path, dropped: str | Path | None, inputs: Sequenc
 
 
 def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequence[str] = ()) -> Cleaned:
-    """Reasons that the texts themselves give."""
+    """All pairs, with the reasons that the texts themselves give."""
     cleaned = Cleaned(pairs, [[] for _ in pairs.lines])
     sides = list(zip(pairs.source, pairs.target))
     whole, exchanged = [], []
@@ -343,8 +346,8 @@ def judge_texts(pairs: Pairs, languages: Languages, gate: PairGate, keep: Sequen
             whole.append((source, target))
             exchanged.append((target, source))
     finder = FaultFinder.fit(whole, *languages)
-    swapped = FaultFinder.fit(exchanged, *languages[::-1])  # a finder says of its target alone what is foreign
-    # A file that is wholly in another language teaches that language: such a one is seen by what holds for any text.
+    swapped = FaultFinder.fit(exchanged, *languages[::-1])  # a finder judges the language of its target alone
+    # A file that is wholly in another language teaches that language; it is recognised by what holds for any text.
     unlearnt = FaultFinder(*languages[::-1]), FaultFinder(*languages)
     foreign = [0, 0]
     judged = 0
@@ -379,7 +382,7 @@ def score_pairs(
     margin: str | None = None,
     **options: Any,
 ) -> PairScores:
-    """How much better the sides of P pairs fit each other than other sentences of the same text.
+    """How much better the two sides of P pairs fit each other than other sentences of the same text.
 
     `k` and `margin` as for `clean`, options as for `Haystack`.
     """
@@ -389,7 +392,7 @@ def score_pairs(
 
     sides, rows = [], []
     for texts, language in zip((source, target), languages):
-        distinct, own_rows = numbered_distinct(texts)  # one neighbour, however many pairs it is in
+        distinct, own_rows = numbered_distinct(texts)  # a text is one neighbour, however many pairs contain it
         sides.append(Texts(language, [0] * len(distinct), distinct))
         rows.append(own_rows)
     smaller = min(len(side.texts) for side in sides)
@@ -411,14 +414,14 @@ def score_pairs(
         links = np.empty(len(source))
         for part in slices(len(source), _CHUNK):
             links[part] = haystack.lexical.score(source[part], target[part], languages)
-        if margin != "ratio":  # a score of links is a mean over words, as for `mine`
+        if margin != "ratio":  # scores of links are means over words, as for `mine`
             lengths = haystack.lengths()
             score = score * length_weights(lengths[0][rows[0]], lengths[1][rows[1]])
     is_blank = haystack.without_vector()
     for mask, side in zip(is_blank, sides):
         warn_of_blanks(mask, side.texts)
     is_unknown = is_blank[0][rows[0]] | is_blank[1][rows[1]]
-    score[is_unknown] = np.nan  # it was chance
+    score[is_unknown] = np.nan  # their scores were chance
     is_elsewhere[is_unknown] = False
     return PairScores(score, links, is_elsewhere)
 
@@ -428,11 +431,12 @@ def elsewhere(
 ) -> np.ndarray:
     """(P,) whether either side is another text's mutual best match, by a clearly better margin than its own pair has.
 
-    Of near-repetitions ("Yes." and "Yes, sir.") either translation may be the better match, by a little. Clear is what
-    exceeds the pair's own margin by `CLEARLY` robust standard deviations of the margins of mutual best matches.
+    Among near-repetitions ("Yes." and "Yes, sir.") either translation may be the slightly better match. A margin is
+    clearly better if it exceeds the pair's own by `CLEARLY` robust standard deviations of the margins of mutual best
+    matches.
     """
     mutual = select(*neighbours, margin, "mutual")
-    # The median distance to the median, as a standard deviation: of a normal distribution that is 1.4826 times as much.
+    # The median distance to the median, times 1.4826: for a normal distribution that is the standard deviation.
     deviation = 1.4826 * np.median(np.abs(mutual.score - np.median(mutual.score)))
     is_elsewhere = np.zeros(len(score), bool)
     for side, other in ((0, 1), (1, 0)):
@@ -456,14 +460,14 @@ def judge_scores(
     mutual: bool = False,
     min_links: float | None = None,
 ) -> None:
-    """Reasons that the scores of some rows give; the scores are kept, too."""
+    """Add the reasons that the scores of some rows give, and the scores themselves."""
     for name, values in (("score", scores.score), ("links", scores.links)):
         if values is not None:
             cleaned.scores[name] = np.full(len(cleaned.reasons), np.nan)
             cleaned.scores[name][rows] = values
     low = np.zeros(len(rows), bool)
     if threshold is not None:
-        low = ~(scores.score >= threshold)  # so that NaN, a score of nothing, is low; so below
+        low = ~(scores.score >= threshold)  # written this way so that NaN counts as low; so below
     elif top is not None:
         best_first = np.argsort(-scores.score, kind="stable")
         low[best_first[top_count(top, len(rows)) :]] = True
@@ -477,7 +481,7 @@ def judge_scores(
 
 
 def judge_words(cleaned: Cleaned, rows: np.ndarray, languages: Languages, least: float) -> None:
-    """The reason that words give against some rows; the gains are kept, too."""
+    """Add the reason that words give against some rows, and the gains themselves."""
     gains = word_gains(*cleaned.sides(rows), languages)
     cleaned.scores["words"] = np.full(len(cleaned.reasons), np.nan)
     cleaned.scores["words"][rows] = gains
@@ -486,7 +490,7 @@ def judge_words(cleaned: Cleaned, rows: np.ndarray, languages: Languages, least:
 
 
 def word_gains(source: Sequence[str], target: Sequence[str], languages: Languages) -> np.ndarray:
-    """(P,) how much likelier pairs' words make each other than the words of other targets, in nats a word.
+    """(P,) how much likelier a pair's words make each other than the words of other targets, in nats a word.
 
     Each half of the pairs, drawn at random, is judged by word links of the other one.
     """

@@ -48,13 +48,13 @@ _ENCODED, _SEARCHED = 10, 4  # seconds from which on encoding and a search are m
 
 @dataclass(frozen=True, repr=False)
 class MinedPairs(Result):
-    """Pairs out of two texts.
+    """Sentence pairs mined from two texts.
 
     Attributes:
         rows: score, texts, line numbers and flags of each pair, best first.
-        counts: sentences of source and target.
-        estimate: what the threshold is worth, where a precision was asked for.
-        by_impostors: whether the texts themselves say so alone, without known pairs.
+        counts: number of sentences of source and target.
+        estimate: estimated precision at the threshold, if a precision was asked for.
+        by_impostors: whether the estimate comes from the texts alone, without known pairs.
     """
 
     rows: list[ScoredPair]
@@ -63,7 +63,7 @@ class MinedPairs(Result):
     by_impostors: bool = False
 
     def table(self) -> str:
-        """How many pairs there are, what is wrong with some, and how good they are thought to be."""
+        """The number of pairs, the flags of some of them, and their estimated precision."""
         parts = [f"{len(self.rows)} pairs of {self.counts[0]} and {self.counts[1]} sentences"]
         lines = []
         for flag in FLAGS:
@@ -77,13 +77,13 @@ class MinedPairs(Result):
         return "\n".join(parts)
 
     def _told(self) -> str:
-        """What the estimate says, and what it is from."""
+        """The estimate, and what it is based on."""
         estimate = self.estimate
         told = (
             f"threshold {estimate.threshold:.4f}: estimated precision {100 * estimate.precision:.1f} % "
             f"({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
         )
-        if self.by_impostors:  # which say nothing of translations that are not even each other's best
+        if self.by_impostors:  # these say nothing about translations that are not each other's best match
             return f"{told}, from what the texts themselves say; the recall is not known"
         return (
             f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
@@ -102,19 +102,19 @@ class MinedPairs(Result):
 
 @dataclass(frozen=True, repr=False)
 class MiningPlan(Result):
-    """What mining will take, measured on samples that grew until they told enough.
+    """What mining will take, measured on samples that are enlarged until the measurement is long enough.
 
-    A search is measured with more vectors than were encoded, made from these.
+    The search is measured with more vectors than were encoded; the others are made from these.
 
     Attributes:
-        counts: sentences of source and target.
+        counts: number of sentences of source and target.
         disk: bytes of vectors and shards.
         memory: bytes beside text and vectors.
-        encoding: hours, of scoring candidates, too, where a search proposes some.
-        search: hours.
-        encoded: sentences of both sides that were encoded to know this.
-        compared: how many vectors of both sides were compared.
-        seconds: that the measurement took.
+        encoding: hours of encoding, and of scoring candidates if a search proposes some.
+        search: hours of searching.
+        encoded: number of sentences of each side that were encoded for the measurement.
+        compared: number of vectors of each side that were compared.
+        seconds: how long the measurement took.
     """
 
     counts: tuple[int, int]
@@ -127,9 +127,9 @@ class MiningPlan(Result):
     seconds: float
 
     def table(self) -> str:
-        """A line a need."""
+        """One line for each need."""
         measured = f"{self.compared[0]} with {self.compared[1]} sentences compared in {self.seconds:.0f} seconds"
-        if any(self.encoded):  # vectors of one's own are there already
+        if any(self.encoded):  # none if the user gave vectors
             measured = f"{self.encoded[0]} and {self.encoded[1]} sentences encoded, {measured}"
         lines = [
             ("sentences", f"{self.counts[0]} and {self.counts[1]}"),
@@ -197,62 +197,69 @@ def mine(
 ) -> MinedPairs | MiningPlan:
     """Sentence pairs out of two texts.
 
-    Every sentence is compared with every one of the other side. The score of a pair is how much nearer its two sides
-    are to each other than to their nearest neighbours (`margin`). A run that was stopped goes on where it was: its work
-    is in OUTPUT.hfxling-parts and in the cache.
+    Every sentence is compared with every sentence of the other text. The score of a pair says how much nearer its two
+    sentences are to each other than to their nearest neighbours (`margin`). A run that was stopped continues where it
+    was: its work is kept in OUTPUT.hfxling-parts and in the cache.
 
     Example:
         >>> pairs = hfxling.mine("a.zh", "b.vi", languages=("zh", "vi"), lexical="outputs/fit/model", top=0.8)
         >>> pairs.save("pairs.tsv")
 
     Args:
-        source: text: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of sentences.
-        target: the same of the other language; may be left out where the source has both.
-        languages: codes of both, such as zh vi; by default the model's first two.
-        model: folder or Hub id, or a loaded model.
-        lexical: folder or Hub id of a lexical model: its score alone, or its score and the model's as one, for which
-            the model needs a fusion that was made for it.
+        source: text in the first language: FILE (plain, .gz, .xz or .bz2), TABLE#COLUMN, a Hub id, or a list of
+            sentences.
+        target: text in the other language, given in the same way; leave it out if the source holds both languages.
+        languages: language codes of source and target, such as zh vi; by default the model's first two.
+        model: folder or Hub id of a sentence encoder, or a loaded one.
+        lexical: folder or Hub id of a lexical model. By itself its score is used alone. With a model the two scores are
+            fused into one; the model then needs a fusion that was made for this lexical model.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        prompt: put before every text; by default the model's own.
-        source_vectors: file of vectors of the source's lines (.npy, .parquet, .jsonl), in place of a model.
-        target_vectors: the same of the target's lines.
-        known: known pairs, at least 100: sources of pairs, or a list of texts and one of their translations. They have
-            a say in the precision, too, but those that the model has learnt from, which say nothing of it.
-        precision: share of right pairs that is wanted. It is estimated from the texts themselves: take a sentence's
-            partner away, and whatever it is given instead is wrong. With known pairs the stricter of both estimates
-            holds. The margin is distance then.
-        threshold: least score of a pair.
-        top: so many pairs, the best: a count such as 5000, or a share such as 0.8.
-        unpaired: with known pairs, the share of sources that have no translation there; by default estimated.
-        k: neighbours that a score is compared with; 4 as Artetxe and Schwenk (2019) have it.
-        margin: ratio, distance or absolute; by default ratio of cosines, distance with sparse vectors.
-        selection: mutual, forward, backward or max.
-        dedup: source, target or both: keep the best pair of each normalised text.
-        filters: drop pairs with these flags, or with all.
-        candidates: with a lexical model, score only so many neighbours by static vectors (and by the model) of each
-            sentence; 0: all; by default 32 from 4 billion sentence pairs on.
-        terms: with a lexical model, look for 32 candidates by so many of a sentence's weights, those that add most, and
-            score them by all; 320 are much quicker and lose next to nothing.
-        dtype: float32 or bfloat16, of dense products; the same pairs.
-        memory: that the search may use beside the vectors.
-        shard: sentences of a side that are searched at once; then a stopped run goes on.
-        cache_dir: where vectors are kept.
-        engine: local, or ray: a cluster (RAY_ADDRESS, or this machine's processors), with the same result.
-        plan: say what disk, memory and hours it takes, and stop.
-        output: .tsv or .parquet file of the pairs.
-        device: by default a GPU when there is one.
-        batch_size: texts encoded at once.
-        trust_remote_code: run the code of the model's repository.
-        progress: show bars.
+        lexical_revision: branch, tag or commit of the lexical model on the Hub.
+        prompt: text put before every sentence; by default the model's own prompt.
+        source_vectors: file with one vector for each line of the source (.npy, .parquet, .jsonl), in place of a model.
+        target_vectors: file with one vector for each line of the target.
+        known: known pairs, at least 100: sources of pairs, or a list of texts and a list of their translations. They
+            help to estimate the precision. Pairs that the model has learnt from are not used for it, as they would say
+            nothing about it.
+        precision: share of the pairs that should be right, such as 0.95. It is estimated from the texts themselves: if
+            a sentence's partner is taken away, whatever the sentence is matched with instead is wrong. With known pairs
+            the stricter of both estimates holds. The default margin is then distance.
+        threshold: lowest score of the pairs that are kept.
+        top: how many of the best pairs to keep: a count such as 5000, or a share such as 0.8.
+        unpaired: with known pairs, share of the source sentences that have no translation in the target; estimated by
+            default.
+        k: number of nearest neighbours that a score is compared with; 4 as in Artetxe and Schwenk (2019).
+        margin: how a score is compared with those of the neighbours: ratio divides it by their mean, distance subtracts
+            the mean, absolute leaves it as it is. By default ratio for cosines and distance for sparse vectors.
+        selection: which pairs are taken: the best target of each source (forward), the best source of each target
+            (backward), the pairs that are both (mutual), or the best of either, with each sentence used once (max).
+        dedup: side whose repeated texts are dropped, source, target or both: of each normalised text only the best pair
+            is kept.
+        filters: flags for which a pair is dropped; all means any flag.
+        candidates: with a lexical model, number of neighbours by static vectors (and by the model) of each sentence
+            that are scored; 0 scores all. By default 32 from 4 billion sentence pairs on.
+        terms: with a lexical model, number of a sentence's weights (those that add most) by which 32 candidates are
+            looked for; these are then scored with all weights. 320 is much quicker and loses next to nothing.
+        dtype: number format of dense products, float32 or bfloat16; the pairs are the same.
+        memory: memory that the search may use beside the vectors.
+        shard: number of sentences of each side that are searched at once; a stopped run repeats only unfinished parts.
+        cache_dir: folder where vectors are kept.
+        engine: where the work is done: local, or ray for a cluster (RAY_ADDRESS, or this machine's processors). The
+            result is the same.
+        plan: only tell how much disk, memory and time mining would take.
+        output: .tsv or .parquet file for the pairs.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        batch_size: number of texts encoded at once.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
-        The pairs, best first; with `plan` what they would take.
+        The pairs, best first; with `plan`, what mining them would take.
 
     Raises:
-        ValueError: values that do not go together, text or a model that is not for these languages, a folder of parts
-            that another search left.
-        FileNotFoundError: no such text, model or file of vectors.
+        ValueError: options that do not go together, text or a model that is not for these languages, or a folder of
+            parts that another search left.
+        FileNotFoundError: a text, model or file of vectors that does not exist.
     """
     if output is not None:
         check_table(output)
@@ -336,7 +343,7 @@ def mine(
 
 
 def _flagged_top(top: float | str | None, mined: Mined, *of_flagged: Any, **options: Any) -> list[ScoredPair]:
-    """`flagged`, the best so many, or the best share of those without unwanted flags and doubles."""
+    """`flagged`, cut to a count, or to a share of the pairs without unwanted flags and duplicates."""
     is_share = top is not None and float(top) < 1
     most = None if top is None or is_share else top_count(top, len(mined.score))
     rows = flagged(mined, *of_flagged, **options, top=most)
@@ -344,7 +351,7 @@ def _flagged_top(top: float | str | None, mined: Mined, *of_flagged: Any, **opti
 
 
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
-    """Refuse wishes for pairs that contradict each other."""
+    """Refuse options that contradict each other."""
     if sum(wish is not None for wish in (threshold, top, precision)) > 1:
         raise ValueError("--threshold, --top and --precision: give one of them at most.")
     if known and precision is None:
@@ -361,7 +368,7 @@ def _check_wish(precision: float | None, known: Any, threshold: float | None, to
 def _check_witnesses(
     sizes: Sequence[int], k: int, *, has_known: bool, has_impostors: bool, unpaired: float | None
 ) -> None:
-    """Refuse what nothing could say the precision of."""
+    """Refuse a precision that nothing could estimate."""
     if not has_known and (unpaired is not None or not has_impostors):
         raise ValueError(
             "--precision without known pairs, or with those that the model has learnt from, goes by what the texts "
@@ -376,7 +383,7 @@ def _check_witnesses(
 
 
 def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_links: bool) -> None:
-    """Refuse ray where it is not installed, and settings of links where there are none."""
+    """Refuse ray if it is not installed, and settings of lexical models if there is none."""
     if engine == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
     if candidates is not None and (candidates < 0 or not has_links):
@@ -388,7 +395,7 @@ def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_li
 def _with_known(
     sides: Sequence[Texts], known: Any, pair: Languages, learnt_from: set[str], **wanted: float | None
 ) -> tuple[list[Texts], HiddenPairs | None]:
-    """Both sides with known pairs hidden in them; without them, and None, where the model has learnt from these."""
+    """Both sides with known pairs hidden in them; without them, and None, if the model has learnt from them."""
     texts = read_known(known, pair)
     if not are_learnt(known, pair, learnt_from):
         hidden_pairs = HiddenPairs(*texts, **wanted)
@@ -401,14 +408,14 @@ def _with_known(
 
 
 class HiddenPairs:
-    """Known pairs in the haystack, half of them without their targets, and what is wanted of the others.
+    """Known pairs hidden in the haystack, half of them without their targets, and the precision wanted of the others.
 
     Args:
         source: K texts.
         target: their translations.
-        precision: that is wanted.
-        unpaired: share of sources without a translation; None where it is to be estimated.
-        seed: which pairs keep their targets, and which choose the threshold.
+        precision: the wanted precision.
+        unpaired: share of sources without a translation; None if it is to be estimated.
+        seed: decides which pairs keep their targets, and which choose the threshold.
     """
 
     def __init__(
@@ -424,7 +431,7 @@ class HiddenPairs:
         self.kept, self.chooses = halves(len(source), seed)
 
     def added_to(self, sides: Sequence[Texts]) -> list[Texts]:
-        """Both sides without texts of known pairs, and these at the ends, but for the targets that are taken out."""
+        """Both sides without texts of known pairs, then these at the ends, without the targets that are taken out."""
         kept_targets = [text for text, is_kept in zip(self.target, self.kept) if is_kept]
         extended = []
         for side, known, added in zip(sides, (self.source, self.target), (self.source, kept_targets)):
@@ -438,12 +445,12 @@ class HiddenPairs:
     def taken_out(
         self, mined: Mined, sizes: Sequence[int], given: tuple[Impostors, Impostors] | None = None
     ) -> tuple[Precision, Mined]:
-        """What the threshold for the wanted precision is worth, and the pairs without known ones.
+        """The estimate at the threshold for the wanted precision, and the pairs without known ones.
 
         Args:
             mined: pairs of all sentences.
-            sizes: sentences of either side, the known ones among them.
-            given: of `mutual_pairs`, where both have a say: the higher threshold holds, and less of what they promise.
+            sizes: number of sentences of either side, the known ones included.
+            given: from `mutual_pairs`, if impostors count, too: the higher threshold and the lower estimate then hold.
         """
         sizes = (sizes[0] - len(self.source), sizes[1] - int(self.kept.sum()))
         others, found = found_pairs(mined, self.kept, sizes)
@@ -467,7 +474,7 @@ class HiddenPairs:
 
 @contextmanager
 def parts_folder(output: str | Path | None) -> Iterator[Path]:
-    """Where a search keeps its tiles: beside the output until all is written, or nowhere for long."""
+    """The folder of a search's tiles: beside the output until all is written, or a temporary one."""
     parts = parts_beside(output)
     if parts is None:
         with TemporaryDirectory(prefix="hfxling-") as folder:
@@ -485,7 +492,7 @@ def _precise(
     hidden_pairs: HiddenPairs | None,
     sizes: Sequence[int],
 ) -> tuple[Mined, Precision]:
-    """Pairs of a precision that the texts themselves, and hidden pairs where there are some, say they have."""
+    """Pairs of the wanted precision, as estimated from the texts themselves and from hidden pairs, if any."""
     pairs, given = mutual_pairs(*neighbours, haystack.lengths() if haystack.lexical else None)
     rows = _with_vectors(haystack, pairs)
     pairs = pairs.at(rows)
@@ -512,7 +519,7 @@ def _pairs(haystack: Haystack, neighbours: tuple[Neighbours, Neighbours], margin
 
 
 def _with_vectors(haystack: Haystack, pairs: Mined) -> np.ndarray:
-    """Rows of the pairs both of whose texts have a vector: another one is near to its partner by chance."""
+    """Rows of the pairs both of whose texts have a vector; a text without one is near its partner by chance."""
     is_blank = haystack.without_vector()
     return np.flatnonzero(~(is_blank[0][pairs.source] | is_blank[1][pairs.target]))
 
@@ -520,7 +527,7 @@ def _with_vectors(haystack: Haystack, pairs: Mined) -> np.ndarray:
 def _neighbours(
     haystack: Haystack, folder: Path, k: int, margin: str, shard: int, engine: str
 ) -> tuple[Neighbours, Neighbours]:
-    """The k nearest of both sides by the score that counts; warns of sentences that are the best for too many."""
+    """The k nearest of both sides by the final score; warns of sentences that are the best match of too many."""
     texts = [side.texts for side in haystack.sides]
     smaller = min(len(texts[0]), len(texts[1]))
     if k > smaller:
@@ -542,7 +549,7 @@ def _neighbours(
     warn_of_blanks(blank_sources, texts[0])
     warn_of_blanks(blank_targets, texts[1])
     for found, own, other in ((forward, blank_sources, blank_targets), (backward, blank_targets, blank_sources)):
-        # Their scores are chance, and a mean of them below zero would be no scale for a ratio.
+        # Their scores are chance, and a ratio cannot be taken to a mean below zero.
         is_chance = own[:, None] | other[found.rows]
         found.scores[is_chance] = np.maximum(found.scores[is_chance], _CHANCE)
     warn_of_hubs(best_partners(forward, backward, margin), texts)
@@ -550,7 +557,7 @@ def _neighbours(
 
 
 def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
-    """What it will take, by texts encoded and vectors compared here and now."""
+    """What mining will take, measured by encoding some texts and comparing some vectors now."""
     from hfxling.encoders.stored import StoredVectors
 
     disk = haystack.check_disk(k)
@@ -572,7 +579,7 @@ def plan_of(haystack: Haystack, k: int = 4) -> MiningPlan:
 
 
 def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, float, tuple[int, int]]:
-    """Vectors of a sample for each search, seconds a sentence for them and for scoring its candidates, and its size."""
+    """A sample's vectors for each search, seconds per sentence (with scoring its candidates), and its size."""
     from .blocks import both_ways
 
     size = 256
@@ -595,7 +602,7 @@ def _encoded_sample(haystack: Haystack, k: int, folder: str) -> tuple[list, floa
 
 
 def _timed_search(vectors: list[list], counts: Sequence[int], k: int, options: dict) -> tuple[float, tuple[int, int]]:
-    """Seconds a pair in a search that takes a while, as a short one is mostly preparation, and its size."""
+    """Seconds per pair and size of a search that takes a while, as a short one is mostly preparation."""
     from .blocks import both_ways
 
     size = 256
@@ -611,7 +618,7 @@ def _timed_search(vectors: list[list], counts: Sequence[int], k: int, options: d
 
 
 def _as_many(part: Vectors, rows: int) -> Vectors:
-    """The first so many rows; of fewer the same again with other values, as equal ones would tie."""
+    """The first rows; if there are too few, the same rows again with changed values, as equal ones would tie."""
     if part.shape[0] >= rows:
         return part[:rows]
     more = part[np.arange(rows) % part.shape[0]]
