@@ -40,7 +40,7 @@ class DocumentText:
     """The sentences of one side."""
 
     sentences: list[str]  # of all documents
-    lines: list[int]  # number of each in the file, from 1; in memory its number among all sentences
+    lines: list[int]  # line number of each in its file, from 1; of text in memory the number among all sentences
     documents: list[range]  # positions of each document's sentences
     language: str | None = None  # its code
 
@@ -54,11 +54,11 @@ class DocumentText:
 
 @dataclass(frozen=True, repr=False)
 class AlignedDocuments(Result):
-    """Every sentence of both texts, in one row each.
+    """All sentences of both texts, each in exactly one row.
 
     Attributes:
-        rows: values of COLUMNS: numbers of the documents from 1, None without a partner; line numbers, separated by
-            spaces; score (what the pair lies above random ones; 0 without a translation); joined texts.
+        rows: values of COLUMNS: numbers of the documents from 1 (None without a partner); line numbers, separated by
+            spaces; score (how far the pair is above random ones; 0 without a translation); joined texts.
         beads: the same groups as positions of the sentences.
     """
 
@@ -66,7 +66,7 @@ class AlignedDocuments(Result):
     beads: list[Bead]
 
     def table(self) -> str:
-        """How many rows there are of each kind, and their mean scores."""
+        """The number of rows of each kind, and their mean scores."""
         counts: Counter[tuple[int, int]] = Counter()
         sums: Counter[tuple[int, int]] = Counter()
         for bead in self.beads:
@@ -84,7 +84,7 @@ class AlignedDocuments(Result):
         return to_tsv(self._columns())[0]
 
     def save(self, path: str | Path) -> None:
-        """Write the rows as .tsv or .parquet; ValueError for another name."""
+        """Write the rows as .tsv or .parquet; ValueError for another ending."""
         check_table(path, "groups")
         write_tables((path, self._columns(), True))
 
@@ -114,37 +114,38 @@ def align_documents(
     """Sentences of texts that translate each other.
 
     The documents stand in the same order in both texts, unless `pair_documents` finds out which ones belong together.
-    Order within a document is kept; sentences may be missing, split or joined on either side.
+    The order of the sentences in a document is kept; sentences may be missing, split or joined on either side.
 
     Example:
         >>> found = hfxling.align_documents("book.zh", "book.vi", lexical="outputs/fit/model", output="aligned.tsv")
 
     Args:
-        source: text file (plain, .gz, .xz or .bz2): one sentence a line, an empty line between documents; or a list of
-            documents, which are lists of sentences, or one document's sentences (generators are read, too).
-        target: the same of the translations.
+        source: text file (plain, .gz, .xz or .bz2) with one sentence a line and an empty line between documents; or a
+            list of documents, each a list of sentences; or the sentences of one document (generators are read, too).
+        target: the translations, given in the same way.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
-            one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
-        languages: codes of both; by default the model's first two.
-        pair_documents: documents are not in the same order, or some have no translation.
-        max_joined: most sentences a side that are taken together, 1 to 16.
-        output: TSV file, or .parquet.
+        lexical: folder or Hub id of a lexical model, or a loaded one. By itself its score is used alone. With a model
+            the two scores are fused into one; the model then needs a fusion.json that was made for this lexical model
+            (hfxling fit --choose fused writes both).
+        languages: language codes of source and target; by default the model's first two.
+        pair_documents: find out which documents belong together, as their order differs or some have no translation.
+        max_joined: largest number of sentences of a side that are joined, 1 to 16.
+        output: .tsv or .parquet file for the groups of sentences.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository, as models on several layers need.
-        progress: show a bar.
+        lexical_revision: branch, tag or commit of the lexical model on the Hub.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run, which models on several layers need.
+        progress: show a progress bar.
 
     Returns:
-        A row for each pair, and for each sentence without a translation.
+        A row for each group of sentences that translate each other, and one for each sentence without a translation.
 
     Raises:
-        ValueError: no sentence, unequal numbers of documents, another output, languages that the model does not know,
-            vectors with NaN.
-        FileNotFoundError: no such model or file.
+        ValueError: no sentences, unequal numbers of documents, an output with another ending, languages that the model
+            does not know, or vectors with NaN.
+        FileNotFoundError: a model or file that does not exist.
     """
     if not 1 <= max_joined <= MOST_JOINED:
         raise ValueError(f"max_joined={max_joined}: give 1 to {MOST_JOINED}.")
@@ -202,7 +203,7 @@ def align_documents(
 
 
 def read_documents(text: Documents, name: str = "text") -> DocumentText:
-    """Sentences by document; `name` is what errors call a text in memory."""
+    """The sentences of each document; `name` is what errors call a text in memory."""
     if is_source(text):
         name = str(text)
         parts = _split_by_empty_lines(list(read_lines(name)))
@@ -221,7 +222,7 @@ def read_documents(text: Documents, name: str = "text") -> DocumentText:
 
 
 def _split_by_empty_lines(lines: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
-    """Numbered sentences of each document; lines of invisible characters alone are empty, too."""
+    """Numbered sentences of each document; lines with only invisible characters count as empty."""
     documents: list[list[tuple[int, str]]] = []
     is_new = True
     for number, line in lines:
@@ -235,7 +236,7 @@ def _split_by_empty_lines(lines: Sequence[tuple[int, str]]) -> list[list[tuple[i
 
 
 def _given(text: Iterable, name: str) -> list[list[tuple[int, str]]]:
-    """Numbered sentences of documents in memory, empty ones passed over; a document needs one that is not."""
+    """Numbered sentences of documents in memory, without empty ones; each document needs one that is not empty."""
     documents = as_list(text)
     if documents and isinstance(documents[0], str):
         documents = [documents]
@@ -258,7 +259,7 @@ def _given(text: Iterable, name: str) -> list[list[tuple[int, str]]]:
 
 
 def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = None) -> beads.Encode:
-    """What `hfxling.sentences.beads` asks for: vectors of joined sentences by where they begin and end."""
+    """The function that `hfxling.sentences.beads` needs: vectors of joined sentences by where they begin and end."""
 
     def vectors(spans: beads.Spans) -> beads.Vectors:
         joined = [text.joined(range(*span)) for span in spans]
@@ -271,7 +272,7 @@ def vectors_of(text: DocumentText, encoder: Encoder, role: str, shown: Any = Non
 
 
 def with_unpaired(pairs: Sequence[tuple[int, int]], counts: Sequence[int]) -> list[tuple[int | None, int | None]]:
-    """The pairs and after them the documents in none."""
+    """The pairs, then the documents that are in no pair."""
     sources, targets = set(range(counts[0])), set(range(counts[1]))
     for i, j in pairs:
         sources.discard(i)

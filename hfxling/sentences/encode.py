@@ -33,13 +33,13 @@ class Encoded:
     """Vectors of texts.
 
     Attributes:
-        vectors: of each text an (N, D) float32 array, a row a line; memory-mapped where they are in a file.
+        vectors: for each text an (N, D) float32 array with one row for each line; memory-mapped if it is in a file.
     """
 
     vectors: list[np.ndarray]
 
     def to_text(self) -> str:
-        """A line a vector, its numbers separated by tabs."""
+        """One line for each vector, its numbers separated by tabs."""
         lines = []
         for vectors in self.vectors:
             for row in vectors:
@@ -64,8 +64,8 @@ def encode(
 ) -> Encoded:
     """Sentences to vectors, as .npy.
 
-    Every distinct line is encoded once. With `output`, a run that was stopped goes on where it was; its work so far
-    stands in .FILE.hfxling-partial beside the output until then.
+    Every distinct line is encoded once. With `output`, a run that was stopped continues where it was; until it is done,
+    its work is kept in .FILE.hfxling-partial beside the output.
 
     Example:
         >>> hfxling.encode(["Hôm nay trời mưa."], model="sentence-transformers/LaBSE").vectors[0].shape
@@ -75,24 +75,24 @@ def encode(
         source: text files, one sentence a line (plain, .gz, .xz or .bz2; `a.txt@1-1543` picks lines), - for standard
             input; or lists of sentences.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        language: code of all texts' language or of each text's, for models with a part for every language.
-        layer: of a plain encoder: hidden_states index, last, or all for their mean.
-        pooling: of the layer: mean, cls or last; by default mean.
+        language: language code of all texts, or one for each text; for models with a part for every language.
+        layer: layer of a plain encoder: a hidden_states index, last, or all for the mean of all.
+        pooling: how the layer's tokens are pooled: mean, cls or last; by default mean.
         output: .npy file for each text; without it the command prints the vectors.
         revision: branch, tag or commit of the model on the Hub.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository, as models on several layers need.
-        progress: show bars.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run, which models on several layers need.
+        progress: show progress bars.
 
     Returns:
         An (N, D) float32 array for each text.
 
     Raises:
-        ValueError: no text, numbers of outputs or languages that do not fit, another name than .npy, sparse vectors,
-            vectors with NaN.
-        FileNotFoundError: no such model or file.
+        ValueError: no text, numbers of outputs or languages that do not match the texts, an output that does not end in
+            .npy, a model with sparse vectors, or vectors with NaN.
+        FileNotFoundError: a model or file that does not exist.
     """
     languages = [language] if language is None or isinstance(language, str) else list(language)
     outputs = output if isinstance(output, list) else [output]
@@ -166,7 +166,7 @@ def _lines(text: Text) -> list[str]:
 
 
 def _write(output: Path, lines: list[str], encoder: Encoder, language: str | None, prompt: str | None) -> None:
-    """Vectors of lines into a file, resumably."""
+    """Write the vectors of lines into a file; a stopped run continues."""
     partial = output.with_name(f".{output.name}.hfxling-partial")
     key = {"model": encoder.name, "revision": encoder.revision, "prompt": prompt, "lang": language}
     distinct, row_of = numbered_distinct(lines)
@@ -175,7 +175,7 @@ def _write(output: Path, lines: list[str], encoder: Encoder, language: str | Non
         return encoder.encode(batch, language, progress=False)
 
     with alone_in(partial, f"output={output}"):
-        if encoder.is_in_memory:  # nobody knows whether it is the same as last time
+        if encoder.is_in_memory:  # it may be another model than last time
             shutil.rmtree(partial, ignore_errors=True)
         vectors = cached_features(
             distinct, embed, key=key, shape=(encoder.dimension,), cache_dir=partial, description=output.name

@@ -1,4 +1,4 @@
-"""Why a sentence and its translation score as they do."""
+"""Which word links make the score of a sentence and its translation."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Explanation(Result):
-    """What makes the score of a sentence pair.
+    """The parts of a sentence pair's score.
 
     Attributes:
-        languages: of the pair.
+        languages: language codes of the pair.
         terms: links and what each adds, the largest first.
-        shown: how many of them the table has.
+        shown: how many of them the table shows.
     """
 
     languages: Languages
@@ -34,7 +34,7 @@ class Explanation(Result):
         return sum(term.contribution for term in self.terms)
 
     def table(self) -> str:
-        """A line a link, then the score."""
+        """One line for each link, then the score."""
         rows = []
         for term in self.terms[: self.shown]:
             rows.append([term.source, term.target, f"{term.contribution:+.3f}", f"{term.share:+.1%}"])
@@ -64,18 +64,19 @@ def explain(
 
     Args:
         source: a sentence.
-        target: its translation, or what might be one.
-        model: folder or Hub id of a lexical model, or a loaded one; of a folder of `hfxling fit` its lexical model.
+        target: its translation, or a sentence that might be one.
+        model: folder or Hub id of a lexical model, or a loaded one; of a folder that `hfxling fit` wrote, the lexical
+            model in it is used.
         revision: branch, tag or commit of the model on the Hub.
-        languages: codes of both sentences' languages; by default the model's first two.
-        top: links that are shown.
+        languages: language codes of both sentences; by default the model's first two.
+        top: number of links that are shown.
 
     Returns:
-        All links with what each adds to the score.
+        All links, with what each adds to the score.
 
     Raises:
-        ValueError: another kind of model, languages that it does not know, an empty sentence, `top` below 1.
-        FileNotFoundError: no such model.
+        ValueError: another kind of model, languages that it does not know, an empty sentence, or `top` below 1.
+        FileNotFoundError: a model that does not exist.
     """
     check_counts(1, top=top)
     from hfxling.encoders.sparse import LexicalEncoder, with_links  # loads torch

@@ -33,12 +33,12 @@ else:
 
 @dataclass(frozen=True, repr=False)
 class Nearest(Result):
-    """What is nearest to each of N sentences, the best first.
+    """The nearest candidates of each of N sentences, best first.
 
     Attributes:
-        sentences: that were looked up.
-        texts: their k nearest candidates; none for a sentence without a vector, as of static embeddings that know no
-            word of it.
+        sentences: the sentences that were looked up.
+        texts: their k nearest candidates; none for a sentence without a vector (static embeddings have none if they
+            know no word of it).
         rows: (N, k) positions of these, from 0, in the list of candidates or among the lines of the file; -1 for none.
         scores: (N, k) cosines, or inner products of sparse vectors; NaN for none.
     """
@@ -49,7 +49,7 @@ class Nearest(Result):
     scores: np.ndarray
 
     def table(self) -> str:
-        """A block a sentence: the sentence, then a line with score and text for each candidate."""
+        """For each sentence the sentence itself, then a line with score and text for each candidate."""
         lines = []
         for sentence, texts, scores in zip(self.sentences, self.texts, self.scores):
             lines += ["", sentence]
@@ -84,33 +84,34 @@ def nearest(
         >>> found = hfxling.nearest(queries="text.zh", lexical="outputs/fit/model", candidates="text.vi")
 
     Args:
-        sentences: in the source language: a list, or a single one. A string is a sentence even where it names a file,
-            of which a warning tells; a `Path` is a file of sentences, as `queries`.
-        queries: in place of sentences, where they stand: a text file, one sentence a line (`a.txt@1-1543` picks lines),
-            TABLE#COLUMN or a Hub id; by default nowhere.
-        candidates: what is searched: a text file, one sentence a line (`a.txt@1-1543` picks lines), TABLE#COLUMN, a Hub
-            id, or a list; by default the test text of the sample corpus.
+        sentences: sentences in the source language to look up: a list, or a single one. A string is always a sentence;
+            if it names a file, a warning tells so. A `Path` is a file of sentences, as for `queries`.
+        queries: source of the sentences to look up, in place of `sentences`: a text file, one sentence a line
+            (`a.txt@1-1543` picks lines), TABLE#COLUMN or a Hub id.
+        candidates: sentences that are searched: a text file, one sentence a line (`a.txt@1-1543` picks lines),
+            TABLE#COLUMN, a Hub id, or a list; by default the test text of the sample corpus.
         model: folder or Hub id of any model that sentence-transformers loads, or a loaded one.
-        lexical: folder or Hub id of a lexical model, or a loaded one: its score alone, or its score and the model's as
-            one, for which the model needs a fusion.json that was made for it (hfxling fit --choose fused writes both).
-        languages: codes of the sentences' and the candidates' language; by default the model's first two.
-        top: translations shown for each sentence.
+        lexical: folder or Hub id of a lexical model, or a loaded one. By itself its score is used alone. With a model
+            the two scores are fused into one; the model then needs a fusion.json that was made for this lexical model
+            (hfxling fit --choose fused writes both).
+        languages: language codes of the sentences and of the candidates; by default the model's first two.
+        top: number of translations shown for each sentence.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository, as models on several layers need.
-        progress: show bars.
+        lexical_revision: branch, tag or commit of the lexical model on the Hub.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device for the computation, such as cpu or cuda; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run, which models on several layers need.
+        progress: show progress bars.
 
     Returns:
-        The `top` best candidates of every sentence, fewer where there are fewer candidates. Texts of which static
-        embeddings know no word match nothing, and are warned of.
+        The `top` best candidates of every sentence, or all if there are fewer. A text of which static embeddings know
+        no word matches nothing; a warning counts such texts.
 
     Raises:
-        ValueError: an empty sentence, sentences beside queries, no candidates, languages that the model does not know,
-            `top` below 1, a model that gives no numbers.
-        FileNotFoundError: no such model or file.
+        ValueError: an empty sentence, both sentences and queries, no candidates, languages that the model does not
+            know, `top` below 1, or a model that gives no numbers.
+        FileNotFoundError: a model or file that does not exist.
     """
     check_counts(1, top=top)
     if languages is not None:
@@ -163,7 +164,7 @@ def _found(
 
 
 def read_queries(sentences: Sentences, queries: str | Path | None = None) -> list[str]:
-    """The sentences that are looked up: those given, or those of a file."""
+    """The sentences to look up: those given, or those of a file."""
     if isinstance(sentences, str):
         sentences = [sentences]
     if not isinstance(queries, str | Path | None):
@@ -189,7 +190,7 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
 
 
 def _check_sentences(sentences: Sequence) -> None:
-    """Refuse what is no text, and sentences without any."""
+    """Refuse values that are not text, and empty sentences."""
     check_texts(sentences, "sentence")
     for number, sentence in enumerate(sentences, 1):
         if not sentence.strip():
@@ -197,7 +198,7 @@ def _check_sentences(sentences: Sequence) -> None:
 
 
 def read_candidates(candidates: Text | None, language: str | None) -> tuple[list[str], list[int]]:
-    """Sentences that are searched, and where each stands: those of a list or file, or the sample corpus' test text."""
+    """Sentences to search, with their positions: those of a list or file, or the sample corpus' test text."""
     if candidates is None:
         language = None if language is None else base_code(language)
         if language not in LANGUAGES:
