@@ -1,4 +1,4 @@
-"""Word links of line-aligned text, with a score on each, and how sure a link is, learnt from gold links."""
+"""Word links of line-aligned text, each with a score: its probability, by weights learnt from gold links."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from .aligner import AlignedLine, LineAligner
 
 logger = logging.getLogger(__name__)
-_PART = 10_000  # pairs; a run that was stopped goes on from the last whole part
-_PLAN = 10  # seconds from which on a plan is measured long enough
-_FEW = 100  # pairs that it begins with
+_PART = 10_000  # pairs; a run that was stopped continues after the last whole part
+_PLAN = 10  # seconds that a plan measures at least
+_FEW = 100  # pairs that a plan begins with
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class PairLinks:
         source: units of the source line; `line[span.start:span.end]` is where one stands in it.
         target: units of the target line.
         links: (position of source unit, position of target unit), from 0, sorted.
-        scores: of every link, 0..1: the probability that it is right, by the weights of `probability.py`; of a trained
-            aligner the mean weight that both directions give it.
-        source_null: of every source unit the probability that it is linked to none; [] of a trained aligner.
-        target_null: of every target unit the same.
+        scores: score of every link, 0..1: the probability that it is right, by the weights of `probability.py`; with a
+            trained aligner the mean weight that both directions give it.
+        source_null: for every source unit the probability that it has no link; [] with a trained aligner.
+        target_null: the same for every target unit.
     """
 
     source: Sequence[Span]
@@ -66,9 +66,9 @@ class WordLinks(Result):
 
     Attributes:
         languages: codes of source and target.
-        method: how links were decided.
+        method: how the links were decided.
         pairs: one entry for each sentence pair.
-        with_scores: whether `to_text` and `save` give them, too, where they are not told.
+        with_scores: whether `to_text` and `save` write scores by default.
     """
 
     languages: Languages
@@ -87,7 +87,7 @@ class WordLinks(Result):
         return [pair.scores for pair in self.pairs]
 
     def to_text(self, *, with_scores: bool | None = None) -> str:
-        """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), a line a pair."""
+        """Pharaoh links, `i-j` counted from 0 (with scores `i-j:0.97`), one line for each pair."""
         if not (self.with_scores if with_scores is None else with_scores):
             return "".join(f"{format_links(links)}\n" for links in self.links)
         lines = []
@@ -97,10 +97,10 @@ class WordLinks(Result):
         return "".join(lines)
 
     def save(self, path: str | Path, *, with_scores: bool | None = None) -> None:
-        """Write the links: what `to_text` says, or by the file's ending `.jsonl` or `.tsv`.
+        """Write the links as `to_text` gives them or, if the file ends in `.jsonl` or `.tsv`, in that format.
 
-        A TSV file has a row a link: pair from 1, i, j, source unit, target unit, score. A JSONL file has a line a pair:
-        places of all units, links with places and scores, how probable it is that a unit has no link.
+        A TSV file has a row for each link: pair from 1, i, j, source unit, target unit, score. A JSONL file has a line
+        for each pair: places of all units, links with places and scores, and the probability that a unit has no link.
         """
         check_text_file("path", path)
         ending = Path(path).suffix.lower()
@@ -130,7 +130,7 @@ class WordLinks(Result):
         return record
 
     def table(self) -> str:
-        """How many links there are."""
+        """The number of pairs and links."""
         count = sum(map(len, self.links))
         return f"{len(self.pairs)} pairs {'-'.join(self.languages)}, {count} links by {self.method}"
 
@@ -140,13 +140,13 @@ class AlignmentPlan(Result):
     """What aligning a text will take, measured on its first pairs.
 
     Attributes:
-        pairs: of the text.
-        learning: hours.
-        aligning: hours.
+        pairs: number of pairs of the text.
+        learning: hours of learning.
+        aligning: hours of aligning.
         memory: bytes of the links, which are all in memory at the end.
-        disk: bytes of the parts beside the output, from which a stopped run goes on.
-        measured: pairs that this was measured on.
-        seconds: that the measurement took.
+        disk: bytes of the parts beside the output, from which a stopped run continues.
+        measured: number of pairs that this was measured on.
+        seconds: how long the measurement took.
     """
 
     pairs: int
@@ -158,7 +158,7 @@ class AlignmentPlan(Result):
     seconds: float
 
     def table(self) -> str:
-        """A line a need."""
+        """One line for each need."""
         lines = [
             ("pairs", str(self.pairs)),
             ("learning", f"{60 * self.learning:.1f} minutes"),
@@ -199,11 +199,11 @@ def align_words(
 ) -> WordLinks | AlignmentPlan:
     """Word links of line-aligned text.
 
-    Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link a score. Without
-    a model the links are learnt from the text itself, which a few hundred pairs are enough for; with a multilingual
-    encoder as the model, text and encoder find them together, which is far better. An encoder alone needs no further
-    text: `learn=False`. More than 10,000 pairs are kept part by part in OUTPUT.hfxling-parts until all are done: a run
-    that was stopped goes on.
+    Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link gets a score.
+    Without a model the links are learnt from the text itself; a few hundred pairs are enough. With a multilingual
+    encoder as the model, text and encoder find them together, which is far better. An encoder can also align by itself,
+    without learning from the text: `learn=False`. Of more than 10,000 pairs, parts are kept in OUTPUT.hfxling-parts
+    until all are done, so a run that was stopped continues.
 
     Example:
         >>> encoder = "intfloat/multilingual-e5-small"
@@ -212,42 +212,45 @@ def align_words(
         >>> hfxling.align_words("train.lo", "train.zh", model="outputs/lo-zh/model", output="links.txt")
 
     Args:
-        source: source sentences, or a file of them, or of both sides; a pair with an empty side has no links.
+        source: source sentences, a file of them, or a source of both sides; a pair with an empty side has no links.
         target: the translations, line by line.
-        languages: codes of both languages; by default the first two of the model or the links.
-        model: folder or Hub id of a multilingual encoder (of sentence-transformers or transformers, or one of ours), of
-            an aligner or of a lexical model, or a loaded one; by default links are learnt from the text alone.
-        links: folder or Hub id of a lexical model or of an aligner, or a loaded one, whose links are taken; by default
+        languages: language codes of source and target; by default the first two of the model or the links.
+        model: folder or Hub id of a multilingual encoder (of sentence-transformers or transformers, or one of ours), an
+            aligner or a lexical model, or a loaded one; by default links are learnt from the text alone.
+        links: folder or Hub id of a lexical model or an aligner, or a loaded one, whose links are used; by default
             links are learnt from the text.
-        learn: learn from the text: links where none are given, how far links jump where they are.
+        learn: learn from the text: the links if none are given, otherwise how far links jump.
         revision: branch, tag or commit of the model on the Hub.
         links_revision: branch, tag or commit of the links on the Hub.
-        encoder_of_links: heed the encoder that given links were learnt with, if any, where the model is none.
-        layer: of the encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
-            most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
-        prompt: put before every text for the encoder; by default what the model wants.
-        device: of the encoder; by default a GPU when there is one.
-        dtype: of the encoder's computation; bfloat16 is faster on GPUs and on some processors.
-        symmetrize: how links are decided; by default by probability (for a trained aligner by mean, and by itermax if
-            it was trained without a prior); argmax, itermax and softmax compare vectors alone.
-        units: between which links are: words, which white space sets apart, the links' own segments, or characters. By
-            default words, and where Chinese, Thai or Lao text is not split segments (of an encoder alone characters).
-        min_confidence: leave out links with a lower score.
-        output: file of links, a line a pair; with the ending .jsonl also the places of all units in the original lines,
-            and the scores; with .tsv a row a link.
+        encoder_of_links: also use the encoder that the given links were learnt with, if there was one and the model is
+            no encoder.
+        layer: layer of the encoder, where 0 is the embeddings; or agreement: the layer by which links of both
+            directions agree most in the first 200 pairs. By default a layer known to suit the encoder's depth, or
+            agreement for other depths.
+        prompt: text put before every sentence for the encoder; by default the model's own prompt.
+        device: device for the encoder, such as cpu or cuda; by default a GPU if there is one.
+        dtype: number format of the encoder's computation; bfloat16 is faster on GPUs and on some processors.
+        symmetrize: how links are decided; argmax, itermax and softmax compare vectors alone. By default probability,
+            but for a trained aligner mean, or itermax if it was trained without a prior.
+        units: what links are between: words (set apart by white space), segments (those of the links) or characters. By
+            default words; if Chinese, Thai or Lao text is not split, segments (characters with an encoder alone).
+        min_confidence: lowest score of the links that are kept, 0 to 1.
+        output: file for the links, one line for each pair. With the ending .jsonl it also has scores and the places of
+            all units in the original lines; with .tsv it has one row for each link.
         with_scores: write a score behind every link, such as 0-0:0.97.
-        heatmap: PNG of one pair's weights.
-        pair: number of the pair for the heatmap, from 1.
-        batch_size: pairs at a time, by default as many as fit; the links do not depend on it.
-        plan: say what time and memory it takes, and stop.
-        progress: show a bar.
+        heatmap: PNG file for a picture of one pair's weights.
+        pair: number of the pair in the heatmap, from 1.
+        batch_size: number of pairs aligned at once, by default as many as fit; the links do not depend on it.
+        plan: only tell how much time and memory aligning would take.
+        progress: show a progress bar.
 
     Returns:
-        Links, scores and places; with `plan` what they would take.
+        Links, scores and places of the units; with `plan`, what aligning would take.
 
     Raises:
-        ValueError: text, languages or options that do not fit, another kind of model, matplotlib missing for a heatmap.
-        FileNotFoundError: no such file or model.
+        ValueError: text, languages or options that do not fit, another kind of model, or a heatmap without matplotlib
+            installed.
+        FileNotFoundError: a file or model that does not exist.
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision), links_revision=(links, links_revision))
@@ -303,11 +306,11 @@ def align_words(
 def _aligned(
     aligner: LineAligner, text: Pairs, parts: Path | None, scored: Callable[..., list[PairLinks]]
 ) -> list[PairLinks]:
-    """The links of all pairs, part by part; those parts that are in the folder are read there."""
+    """The links of all pairs, part by part; parts that are in the folder already are read from it."""
     from .joint import JointAligner
 
-    # An encoder learns the means of both languages from the first pairs that it reads: these are never skipped, unless
-    # links were learnt with it, which were its first pairs.
+    # An encoder learns the means of both languages from the first pairs that it reads. So these are never skipped,
+    # unless links were learnt with it: then it has read pairs before.
     learns_means = isinstance(aligner, JointAligner) and aligner.kind in ("encoder", "saved and encoder")
     pairs: list[PairLinks] = []
     with bar(total=len(text), unit="pairs") as shown:
@@ -327,7 +330,7 @@ def _parts_of(
     links: tuple[Any, str | None],
     settings: dict[str, Any],
 ) -> Path | None:
-    """Where the links of a long text are kept while it is aligned; nowhere for short texts and for loaded models."""
+    """The folder for a long text's links while it is aligned; None for short texts and loaded models."""
     folder = parts_beside(output)
     if folder is None or len(text) <= _PART:
         return None
@@ -347,7 +350,7 @@ def _parts_of(
 
 
 def _kept(path: Path, align: Callable[[], list[PairLinks]]) -> list[PairLinks]:
-    """The links of a part, from its file or as `align` computes them; these are written there."""
+    """The links of a part, from its file, or computed by `align` and written there."""
     if path.is_file():
         with readable(path):
             return [_unpacked(json.loads(record)) for record in path.read_text(encoding="utf-8").splitlines()]
@@ -372,7 +375,7 @@ def _unpacked(record: list) -> PairLinks:
 
 
 def _check_pair(pair: int, text: Pairs) -> None:
-    """Refuse what no heatmap can be drawn of, before anything is aligned."""
+    """Refuse a pair that no heatmap can be drawn of, before anything is aligned."""
     if not 1 <= pair <= len(text):
         raise ValueError(f"pair={pair} is outside the pairs 1-{len(text)} of {text.name}.")
     if not (text.source[pair - 1].strip() and text.target[pair - 1].strip()):
@@ -394,7 +397,7 @@ def _scored(line: AlignedLine, least: float) -> PairLinks:
             link_scores.append(score)
     if line.probability is None:
         return PairLinks(line.source, line.target, links, link_scores)
-    no_link = 1 - line.probability[0]  # products over a unit: as if its links were right or wrong independently
+    no_link = 1 - line.probability[0]  # products over a unit's links, as if these were independent
     return PairLinks(line.source, line.target, links, link_scores, no_link.prod(1).tolist(), no_link.prod(0).tolist())
 
 
@@ -407,9 +410,9 @@ def plan_of(
     opened: Callable[..., tuple[LineAligner, Pairs]],
     scored: Callable[[LineAligner, Sequence[str], Sequence[str]], list[PairLinks]],
 ) -> AlignmentPlan:
-    """What it will take, from growing samples measured here and now.
+    """What aligning will take, measured now on growing samples.
 
-    `opened` is `open_aligner`, of which `first` is left to be told; `scored` makes links of some pairs.
+    `opened` is `open_aligner` without its `first`; `scored` makes links of some pairs.
     """
     from .joint import JointAligner
 
@@ -419,7 +422,7 @@ def plan_of(
         aligner, text = opened(first=size)
         learnt = time.perf_counter()
         if isinstance(aligner, JointAligner):
-            aligner.forget()  # else nothing is read again, as most pairs of a long text have to be
+            aligner.forget()  # else nothing would be read again, though most pairs of a long text are new
         pairs = scored(aligner, text.source, text.target)
         learning, aligning = learnt - start, time.perf_counter() - learnt
         count = len(text) + text.left_out
@@ -445,7 +448,7 @@ def plan_of(
 
 
 def _most_learnt_from(aligner: LineAligner) -> float:
-    """Pairs that opening an aligner learns from, at most."""
+    """Largest number of pairs that opening an aligner learns from."""
     from .joint import LEARN_FROM, JointAligner
     from .sources import JUMPS_FROM
 
@@ -455,7 +458,7 @@ def _most_learnt_from(aligner: LineAligner) -> float:
 
 
 def _bytes_of(pair: PairLinks) -> int:
-    """About, of a pair's links in memory: numbers of 32 bytes, units of three fields and their text."""
+    """Approximate size of a pair's links in memory: numbers of 32 bytes, units of three fields and their text."""
     units = [*pair.source, *pair.target]
     numbers = len(pair.scores) + len(pair.source_null) + len(pair.target_null)
     return 600 + 32 * numbers + 72 * len(pair.links) + sum(176 + 2 * len(unit.text) for unit in units)

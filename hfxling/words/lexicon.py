@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 By = Literal["static", "links", "both"]
 EXAMPLES = 2
-SPARE = 10  # translations that are looked up beyond those that are wanted
+SPARE = 10  # further translations that are looked up, as some are no words
 _COLUMNS = ("word", "count", "rank", "translation", "score", "together")
 
 
@@ -45,12 +45,12 @@ class Translation:
 
     Attributes:
         word: of the source language, in normalised spelling.
-        count: source sentences that have it.
-        rank: place of the translation among the word's, from 1.
+        count: number of source sentences that contain it.
+        rank: place of the translation among the word's translations, from 1.
         translation: word of the target language.
-        score: CSLS; only its order says something.
-        together: sentence pairs that have both.
-        examples: at most two of these, the shortest.
+        score: CSLS; only the order of scores means something.
+        together: number of sentence pairs that contain both.
+        examples: the shortest of these pairs, at most two.
     """
 
     word: str
@@ -68,7 +68,7 @@ class Lexicon(Result):
 
     Attributes:
         languages: codes of source and target.
-        rows: translations, those of the most frequent word first, the best of a word first.
+        rows: translations, sorted by frequency of the word, the best translation of a word first.
         results: P@1, P@5 and coverage against a dictionary; [] without one.
     """
 
@@ -77,7 +77,7 @@ class Lexicon(Result):
     results: list[EvalResult]
 
     def to_text(self) -> str:
-        """Tab-separated lines, the first one names of columns; tabs and line breaks inside text become spaces."""
+        """Tab-separated lines, the column names first; tabs and line breaks inside text become spaces."""
         header = list(_COLUMNS)
         for number in range(1, EXAMPLES + 1):
             header += [f"example {number} source", f"example {number} target"]
@@ -90,13 +90,13 @@ class Lexicon(Result):
         return to_tsv(columns_of(header, rows))[0]
 
     def save(self, path: str | Path) -> None:
-        """Write what `to_text` says."""
+        """Write what `to_text` gives."""
         check_text_file("path", path)
         with atomic_path(path) as scratch:
             scratch.write_text(self.to_text(), encoding="utf-8")
 
     def table(self) -> str:
-        """How many words there are, and the scores against the dictionary."""
+        """The number of words and translations, and the scores against the dictionary."""
         words = len({row.word for row in self.rows})
         lines = [f"{words} words {'-'.join(self.languages)}, {len(self.rows)} translations"]
         if self.results:
@@ -124,9 +124,9 @@ def lexicon(
 ) -> Lexicon:
     """A bilingual word list out of aligned text.
 
-    Words come from the source sentences, most frequent first; translations are the nearest target words,
-    each compared with its 3 nearest neighbours (CSLS), words and frequent runs of segments (Chinese words are several
-    characters), with example sentences for a human to check.
+    Words come from the source sentences, most frequent first. Translations are the nearest target words, each compared
+    with its 3 nearest neighbours (CSLS). Frequent runs of segments count as words, too, since Chinese words are several
+    characters. Example sentences help a human to check the list.
 
     Example:
         >>> result = hfxling.lexicon(chinese, vietnamese, languages=("zh", "vi"))
@@ -134,30 +134,32 @@ def lexicon(
         >>> hfxling.lexicon("train.lo", "train.zh", model="outputs/lo-zh/model", output="lo-zh.tsv")
 
     Args:
-        source: source sentences, or a file of them, or of both sides.
+        source: source sentences, a file of them, or a source of both sides.
         target: the translations, line by line.
-        languages: codes of both languages; by default the first two of an aligner or a lexical model.
-        model: folder or Hub id of an aligner or of a lexical model, or a loaded one; of a multilingual encoder, which
-            is heeded while links are learnt from the text (no more than 20,000 pairs of it); by default links are
-            learnt from the text alone.
+        languages: language codes of source and target; by default the first two of an aligner or a lexical model.
+        model: folder or Hub id of an aligner or a lexical model, or a loaded one; or of a multilingual encoder, which
+            helps to learn links from the text (from at most 20,000 pairs of it). By default links are learnt from the
+            text alone.
         revision: branch, tag or commit of the model on the Hub.
-        layer: of an encoder, counted from 0, the embeddings; agreement: that by which links of both directions agree
-            most in the first 200 pairs. By default what is known to suit the depth, and by agreement for others.
-        top: translations of each word.
-        min_count: sentences that a source word, and a run of segments on either side, must be in.
-        runs: segments at most of a word made of several; 1 for none.
-        by: what makes words near: the aligner's static vectors, how often they are linked in the text, or both; by
-            default links, and static vectors of an aligner that was trained without a prior.
-        dictionary: TSV file, word TAB translation, to be scored against.
-        output: TSV file.
-        progress: show a bar.
+        layer: layer of an encoder, where 0 is the embeddings; or agreement: the layer by which links of both directions
+            agree most in the first 200 pairs. By default a layer known to suit the encoder's depth, or agreement for
+            other depths.
+        top: number of translations of each word.
+        min_count: least number of sentences that must contain a source word, or a run of segments on either side.
+        runs: largest number of segments in a word that is made of several; 1 for no such words.
+        by: what words are compared by: static (the aligner's static vectors), links (how often they are linked in the
+            text) or both. By default links, but static for an aligner that was trained without a prior.
+        dictionary: TSV file, word TAB translation, that the list is scored against.
+        output: TSV file for the list.
+        progress: show a progress bar.
 
     Returns:
-        Translations, and scores against the dictionary.
+        The translations, and their scores against the dictionary.
 
     Raises:
-        ValueError: text, languages or options that do not fit, another kind of model, no word that is frequent enough.
-        FileNotFoundError: no such file or model.
+        ValueError: text, languages or options that do not fit, another kind of model, or no word that is frequent
+            enough.
+        FileNotFoundError: a file or model that does not exist.
     """
     check_text_file("output", output)
     check_revisions(revision=(model, revision))
@@ -182,7 +184,7 @@ def lexicon(
     tables = [word_table(links.vocabularies[side], vectors[side], counts[side]) for side in (0, 1)]
     results = []
     if entries:
-        # Tables of their own: what is asked for must not be among the translations that are chosen from.
+        # Separate tables: the dictionary's words must not be among the translations of the list.
         dictionary_words = [list(entries), sorted(set().union(*entries.values()))]
         asked_tables = []
         for side in (0, 1):
@@ -206,7 +208,7 @@ def lexicon(
 
 
 def occurrences(encoded: Sequence[Encoding], longest: int, *, letters_only: bool = True) -> dict[str, set[int]]:
-    """Known segments (with a letter in them, or any) and runs of these without gaps: text -> their lines."""
+    """Known segments (only those with a letter, or all) and their runs without gaps, as text -> numbers of lines."""
     lines_of: dict[str, set[int]] = {}
     for number, row in enumerate(encoded):
         for start in range(len(row.ids)):
@@ -223,7 +225,7 @@ def occurrences(encoded: Sequence[Encoding], longest: int, *, letters_only: bool
 
 
 def frequent(lines_of: dict[str, set[int]], min_count: int) -> dict[str, int]:
-    """Words and runs of `occurrences` that enough lines have, the most frequent first: text -> lines."""
+    """Words and runs of `occurrences` that are in enough lines, most frequent first, as text -> number of lines."""
     counts = Counter({text: len(lines) for text, lines in lines_of.items()})
     return {text: count for text, count in counts.most_common() if count >= min_count}
 
@@ -231,7 +233,7 @@ def frequent(lines_of: dict[str, set[int]], min_count: int) -> dict[str, int]:
 def _word_vectors(
     links: LinkSource, text: Pairs, encoded: Sequence[Sequence[Encoding]], by: str
 ) -> Sequence[np.ndarray]:
-    """What words are compared by, for source and target."""
+    """The vectors that words are compared by, for source and target."""
     from .joint import learnt_rows, segment_similarities
     from .pairs import EncodedPairs
     from .prior import link_counts_of, translation_counts
@@ -264,7 +266,7 @@ def _translations(
     top: int,
     min_count: int,
 ) -> list[Translation]:
-    """The nearest target words of every frequent source word, with the shortest pairs that hold both."""
+    """The nearest target words of every frequent source word, with the shortest pairs that contain both."""
     source, target = tables
     row_of = source.row_of
     asked = [word for word in counts if word in row_of]
@@ -281,7 +283,7 @@ def _translations(
         there = []
         for row, score in zip(candidates, values):
             translation = target.words[row]
-            # Pieces of the vocabulary that no line has are no word, and neither is punctuation.
+            # Pieces of the vocabulary that are in no line are no words, and neither is punctuation.
             if translation in lines_of and any(map(str.isalnum, translation)):
                 there.append((translation, score))
         for rank, (translation, score) in enumerate(there[:top], 1):
