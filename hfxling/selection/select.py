@@ -31,7 +31,7 @@ from hfxling.missing import one_line_where_missing
 from hfxling.values import check_seed
 from hfxling.verbs import CacheFolder, Languages, OutputFolder, Result, Text, verb
 
-# What competes, and the methods that it is made of, load torch: they are imported where they are needed.
+# The competitors and their methods load torch, so they are imported only where they are needed.
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from .candidates import Candidate, Competitors, Finetuning, Head, Links, Ranks, TrainingText
 
 logger = logging.getLogger(__name__)
-# In the order of what they ask of who uses them: of two that are as good the earlier one is taken.
+# In the order of what they demand of their users: of two that are equally good the earlier one is taken.
 Name = Literal["centred", "head", "static", "finetuned", "layers", "sparse", "fused", "finetuned_fused"]
 NAMES: tuple[str, ...] = get_args(Name)
 ON_THE_ENCODER = ("centred", "head", "finetuned", "layers", "fused", "finetuned_fused")
 FOLDS = 5
-_LEAST_PAIRS = 13  # without the largest of five parts ten are left, the least that links are learnt from
-MOST = 10_000  # pairs up to which all are left out in turn; of more, one fold of HELD_OUT in so many BLOCKS
+_LEAST_PAIRS = 13  # without the largest of five folds ten are left, the fewest that links are learnt from
+MOST = 10_000  # pairs up to which all are left out in turn; of more pairs, one fold of HELD_OUT in BLOCKS blocks
 HELD_OUT = 2_000
 BLOCKS = 10
 
@@ -57,18 +57,18 @@ class Selection(Result):
     """What competed, and what won.
 
     Attributes:
-        languages: of source and target.
+        languages: language codes of source and target.
         candidates: all that competed, with their cross-validated scores.
         winner: what `save` writes: the simplest of those that found about as many pairs as the best one, or the one
             that was asked for.
-        best: the one that found most pairs.
+        best: the candidate that found most pairs.
         text: the pairs that everything learns from.
-        folds: numbers of the pairs that were left out together.
+        folds: for each fold the numbers of the pairs that were left out together.
         chosen: whether the winner was asked for.
-        tested: ranks of the translations in the test text, both ways, of what was written last and of the model as it
-            came; {} where there is no test text.
-        written: what was written last.
-        folders: of that: "folder" of the model, "lexical" of the links where it has some.
+        tested: ranks of the translations in the test text, both ways, by the model that was written last and by the
+            encoder as it came; {} without a test text.
+        written: the candidate that was written last.
+        folders: its folders: "folder" of the model, "lexical" of its links if it has any.
         use: a command that uses these folders.
     """
 
@@ -97,7 +97,7 @@ class Selection(Result):
         raise ValueError(f"{name!r} did not compete; there are {', '.join(each.name for each in self.candidates)}.")
 
     def table(self) -> str:
-        """A line a candidate, with its P@1 among left-out pairs; then what was written and how to use it."""
+        """One line for each candidate, with its P@1 on left-out pairs; then what was written and how to use it."""
         rows = []
         for candidate in self.candidates:
             low, high = candidate.interval
@@ -157,17 +157,17 @@ class Selection(Result):
         return f", the simplest that is as good as {self.best.name} ({lead:+.1f} %, which may be chance)"
 
     def save(self, folder: str | Path, name: str | None = None) -> dict[str, Path]:
-        """Write the winner, fitted on all pairs, with its card: FOLDER/model, and FOLDER/lexical/model beside it.
+        """Write the winner, fitted on all pairs, with its card: FOLDER/model and, if fused, FOLDER/lexical/model.
 
         Args:
-            folder: other files may lie there; FOLDER/model is replaced.
-            name: of another candidate, which is written in place of the winner.
+            folder: folder to write into. It may hold other files; FOLDER/model is replaced.
+            name: name of another candidate to write in place of the winner.
 
         Returns:
-            The folder of the model as "folder", that of the links as "lexical" where it has some.
+            The folder of the model as "folder", that of its links as "lexical" if it has any.
 
         Raises:
-            ValueError: a folder that holds files of somebody else or what was read; a candidate that cannot be written.
+            ValueError: a folder that holds other files or the inputs; a candidate that cannot be written.
         """
         folder = Path(folder).expanduser()
         candidate = self.winner if name is None else self.candidate(name)
@@ -186,7 +186,7 @@ class Selection(Result):
         return self.folders
 
     def _test(self, candidate: Candidate) -> dict[str, Ranks]:
-        """Test what was written and the model as it came, and add that to the record and the card."""
+        """Test what was written and the encoder as it came, and add the results to the record and the card."""
         from hfxling.hub.folder import rewrite_record
         from hfxling.methods.tested import ENTRY, HeldOutTest
 
@@ -195,10 +195,10 @@ class Selection(Result):
         model, lexical = self.folders["folder"], self.folders.get("lexical")
         ranks = test.rank(model, lexical)
         rows = test.results(ranks, seed=fitted.training_args.seed)
-        for folder in {model, lexical} - {None}:  # static and sparse vectors: one folder is both
+        for folder in {model, lexical} - {None}:  # of static and sparse vectors both are one folder
             entry = test.entry(fitted.test_source)
             if folder != model:
-                entry["kind"] = None  # links that were tested together with the model only
+                entry["kind"] = None  # its links were tested only together with the model
             with uninterrupted():
                 rewrite_record(folder, [*read_results(folder / RECORD), *rows], {ENTRY: entry})
         return ranks
@@ -220,7 +220,7 @@ class Selection(Result):
         return {"folder": self._publish(fused.dense, run, candidate, folder), "lexical": lexical_folder}
 
     def _publish(self, learner: Head | Finetuning | Links, run: Run, candidate: Candidate, folder: Path) -> Path:
-        """Write FOLDER/model as the recipe of the method writes it, with the contest's scores."""
+        """Write FOLDER/model as the method's recipe does, with the scores of the contest."""
         from hfxling.methods.heads import replace_arguments
         from hfxling.methods.publishing import COSTS, publish_run
 
@@ -230,7 +230,7 @@ class Selection(Result):
         fitted = self._fitted
         repository = fitted.training_args.hub_model_id
         if repository and learner.method == "lexical" and candidate.name not in ("static", "sparse"):
-            repository += "-lexical"  # beside the dense model, which has the name itself
+            repository += "-lexical"  # the dense model beside it has the name itself
         training_args = replace_arguments(learner.training_args, output_dir=str(folder), hub_model_id=repository)
         publish_run(
             learner.method, learner.recipe, training_args, learner.prepared, run, command=fitted.command, shown=False
@@ -238,7 +238,7 @@ class Selection(Result):
         return folder / "model"
 
     def results(self, candidate: Candidate) -> list[EvalResult]:
-        """P@1 of a candidate among left-out pairs, and of the encoder before it where there is one."""
+        """P@1 of a candidate on left-out pairs and, if there is one, of the encoder before it."""
         fitted = self._fitted
         encoder = fitted.competitors.encoder
         measured = [candidate] if encoder is None else [encoder.candidate, candidate]
@@ -266,8 +266,8 @@ class _Fitted:
     model: str  # as results call it
     command: list[str]  # as the card records it
     test: Pairs | None
-    test_source: str | None  # where the test text was read; None of texts in memory
-    encoder: dict[str, Any]  # what `load_encoder` wants for the model as it came; {} where there is none
+    test_source: str | None  # where the test text was read; None for texts in memory
+    encoder: dict[str, Any]  # arguments of `load_encoder` for the encoder as it came; {} without one
     device: str | None
 
 
@@ -298,9 +298,10 @@ def select(
 ) -> Selection:
     """The best model for your sentence pairs.
 
-    What can be made of the pairs competes, and the winner is written. A lexical model, in its sparse and its static
-    form, needs nothing but the pairs. With a model its vectors compete too, as they are, centred and behind a head, and
-    so does the sum of both scores. Every score is a cross-validated one: of pairs that were left out.
+    Several models learn from the pairs and compete, and the winner is written. A lexical model, in its sparse and its
+    static form, needs nothing but the pairs. If you give an encoder as the model, its vectors compete, too (as they
+    are, centred, and with a head), and so does the sum of both scores. All scores are cross-validated: they are
+    measured on pairs that were left out of learning.
 
     Example:
         >>> found = hfxling.select("my.zh", "my.vi", languages=("zh", "vi"), output=None)
@@ -308,47 +309,49 @@ def select(
         >>> found.save("outputs/zh-vi")
 
     Args:
-        source: source text, a file or sentences in memory, or one source of both sides as in the recipes (TSV, CSV,
+        source: source text, a file or sentences in memory; or one source of both sides, as in the recipes (TSV, CSV,
             JSONL, Parquet, Hub id, sample; @1-1543 picks lines, #1,0 columns).
-        target: the translations, line by line; leave it out where source has both sides.
-        languages: codes of both languages, source first.
-        model: frozen encoder that competes, folder or Hub id of what sentence-transformers or transformers loads,
-            static embeddings among them; none without it. Of one that brings code of its own, as of static embeddings,
-            only the sentence vectors count.
+        target: the translations, line by line; leave it out if the source holds both sides.
+        languages: language codes of source and target.
+        model: folder or Hub id of an encoder that competes, of any kind that sentence-transformers or transformers
+            loads, static embeddings included; by default none. Of static embeddings, and of models that bring their own
+            code, only the sentence vectors are used.
         revision: branch, tag or commit of the model on the Hub.
-        pooling: of the encoder, mean, cls or last; by default its own.
-        prompt: put before every text; by default what the model wants ("query: " for E5), "" for none.
-        links_with_model: let the model's vectors of words in context count, too, when word links are learnt. Of few
-            pairs static and sparse vectors find far more so, of 1,500 a little, and a fold takes a minute longer. By
-            default with up to 500 pairs, if more of the first fold is found that way.
-        one_map: choose among models that need not know which language a text is in.
-        only: what competes, with all that it is made of; by default all.
-        choose: write this one and not the winner.
-        test: pairs that nothing learns from, as two files or one source, in Python also as two lists: what is written
-            is tested on them, too, and so is the model as it came. Training pairs that they contain are left out.
-        minutes: for everything that competes; fine-tuning for which the time is short takes fewer epochs, and what
-            would take longer is left out, with a warning that says how many it wants.
-        output: folder that is written; with None, in Python, nothing is: `save` of the result does it.
+        pooling: how the encoder's tokens are pooled: mean, cls or last; by default its own pooling.
+        prompt: text put before every sentence; by default what the model wants ("query: " for E5), "" for none.
+        links_with_model: let the model's vectors of words in context help to learn word links. With few pairs, static
+            and sparse vectors then find far more; with 1,500 a little more; each fold takes a minute longer. By default
+            tried with up to 500 pairs, and used if more of the first fold is found.
+        one_map: choose only among models that need not know the language of a text.
+        only: names of what competes, together with the parts it is made of; by default everything.
+        choose: name of the candidate that is written, in place of the winner.
+        test: pairs that nothing learns from, as two files or one source (in Python also two lists). The model that is
+            written and the encoder as it came are tested on them. Training pairs that are among them are left out.
+        minutes: time for everything that competes. If it is short, fine-tuning takes fewer epochs; what would still
+            take longer is left out, with a warning that says how many minutes it needs.
+        output: folder that is written; with None, in Python, nothing is written until `save` of the result is called.
         repo: name of the repository in the card, org/name.
-        licence: of the pairs, for the card.
-        seed: of folds and fits.
-        device: of the encoder, such as cpu or cuda; by default a GPU when there is one.
-        cache_dir: folder of the encoder's vectors, and of what is fitted until all is: a run that was stopped goes on.
-        trust_remote_code: run the code of the model's repository.
-        progress: show how far it is.
+        licence: licence of the pairs, for the card.
+        seed: random seed of folds and fits.
+        device: device for the encoder, such as cpu or cuda; by default a GPU if there is one.
+        cache_dir: folder for the encoder's vectors. What is fitted is kept there, too, until all is done, so that a run
+            that was stopped continues.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
         Everything that competed with its P@1, the winner, and the folders that were written.
 
     Raises:
-        ValueError: fewer than 13 pairs, options that do not go together, a folder of somebody else, malformed text.
-        FileNotFoundError: no such file or model.
+        ValueError: fewer than 13 pairs, options that do not go together, a model folder that holds other files, or
+            malformed text.
+        FileNotFoundError: a file or model that does not exist.
     """
     languages = tuple(languages)
     _check(languages, only, choose, minutes, repo, seed)
     _check_model(model, (choose, *only), links_with_model=links_with_model)
     check_licence("licence", licence)
-    read = None  # where the text is; None of sentences in memory
+    read = None  # where the text is; None for sentences in memory
     if is_source(source) and (target is None or is_source(target)):
         read = joined_source(source, target)
     inputs = [read, str(source), str(target), model] if read else [model]
@@ -482,7 +485,7 @@ def _shown_test(test: Sequence[Any] | None) -> list[str]:
 
 
 def _read_test(test: Sequence[Any], languages: Languages, corpus: Corpus) -> tuple[Pairs, str | None]:
-    """The test text and where it was read, None in memory; training pairs that it contains are left out."""
+    """The test text and where it was read (None: in memory); training pairs that it contains are left out."""
     from hfxling.methods.tested import leave_out, read_test
 
     if isinstance(test, str | Path) or len(test) > 2:
@@ -512,7 +515,7 @@ def _check(
 
 
 def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool | None) -> None:
-    """Refuse what is no model that can compete, and what is `asked` for by name and needs one where there is none."""
+    """Refuse a model that cannot compete, and names in `asked` that need a model if there is none."""
     if model is not None and not isinstance(model, str | Path):
         raise ValueError(
             f"model: a loaded {type(model).__name__} cannot compete, as every candidate loads the encoder anew; give "
@@ -526,9 +529,9 @@ def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: b
 
 
 def has_layers(model: Any, revision: str | None) -> bool:
-    """Whether the layers of a model are read; one that cannot compete, or be had, is refused before anything is read.
+    """Whether a model's layers are read; a model that cannot compete or be loaded is refused before any text is read.
 
-    Of others, such as static embeddings, and of what brings code of its own the sentence vectors alone are read.
+    Of static embeddings and the like, and of models with their own code, only the sentence vectors are read.
     """
     from hfxling.encoders.sparse import is_sparse
 
@@ -556,7 +559,7 @@ def has_layers(model: Any, revision: str | None) -> bool:
 def _check_vectors_suffice(
     model: Any, asked: Sequence[str | None], *, pooling: str | None, links_with_model: bool | None
 ) -> None:
-    """Refuse what reads the layers of a model that has none."""
+    """Refuse options that read layers if the model's layers are not read."""
     wanted = {name: name in asked for name in ("layers", "finetuned", "finetuned_fused")}
     wanted |= {"pooling": pooling is not None, "links_with_model": bool(links_with_model)}
     for name, is_wanted in wanted.items():
@@ -570,7 +573,7 @@ def _check_vectors_suffice(
 def _pooling_of(
     model: Any, revision: str | None, given: str | None, *, has_layers: bool, **options: str | bool | None
 ) -> tuple[str, SentenceEncoder | None]:
-    """How the encoder's tokens are pooled, and the encoder itself where it does more than that."""
+    """How the encoder's tokens are pooled, and the encoder itself if it does more than pool them."""
     from hfxling.encoders.dense import SentenceEncoder
     from hfxling.methods.appended import check_has_no_routes
 
@@ -585,14 +588,14 @@ def _pooling_of(
 
 
 def _remove_links_of_before(folder: Path) -> None:
-    """Remove links that an earlier contest wrote beside a model which is replaced: they would be taken for its own."""
+    """Remove links that an earlier contest wrote beside the model: they would be taken for the new model's."""
     if "competed" in read_json(folder / RECORD):
         shutil.rmtree(folder)
         logger.info("%s: the links of the model that was there before are removed", folder)
 
 
 def _own_limit(model: str, revision: str | None) -> int | None:
-    """Tokens that sentence-transformers keeps of a text for the encoder; None where it does not say."""
+    """Number of tokens that sentence-transformers keeps of a text for the encoder; None if it does not say."""
     limit = json_of(model, "sentence_bert_config.json", revision).get("max_seq_length")
     return limit if isinstance(limit, int) and limit > 2 else None
 
@@ -605,12 +608,12 @@ def _check_folders(folder: Path, inputs: Sequence[Any]) -> None:
 def _folds(count: int) -> list[np.ndarray]:
     """The rows that are left out together: neighbours, because sentences of one document help each other.
 
-    Of lines that were shuffled before, the folds are as good as random ones.
+    If the lines were shuffled before, the folds are as good as random ones.
     """
     rows = np.arange(count)
     if count <= MOST:
         return np.array_split(rows, FOLDS)
-    # From all of the text: large ones are often of several kinds, one after another.
+    # Blocks from all of the text: large files often hold several kinds of text, one after another.
     size = HELD_OUT // BLOCKS
     return [np.concatenate([part[-size:] for part in np.array_split(rows, BLOCKS)])]
 
@@ -634,7 +637,7 @@ def _training_arguments(folder: str, seed: int, repo: str | None, device: str | 
 
 
 def eligible(candidates: Sequence[Candidate], choose: str | None, one_map: bool) -> list[Candidate]:
-    """What may be written, the simplest first."""
+    """The candidates that may be written, the simplest first."""
     able = {}
     for candidate in candidates:
         if candidate.name in NAMES and not (one_map and candidate.needs_language):
@@ -650,7 +653,7 @@ def eligible(candidates: Sequence[Candidate], choose: str | None, one_map: bool)
 
 
 def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence[str]) -> str:
-    """Why nothing, or not what was asked for, can be written, and what to do."""
+    """Why nothing, or not the candidate that was asked for, can be written, and what to do."""
     competed = [candidate.name for candidate in candidates if candidate.name in NAMES]
     if competed and (choose is None or choose in competed):
         reason = "with one_map=True only models are taken that need not know the language of a text"
@@ -668,7 +671,7 @@ def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence
 
 
 def most_precise(able: Sequence[Candidate]) -> Candidate:
-    """The one that found most pairs; two are compared by the pairs that both were asked for."""
+    """The candidate that found most pairs; two are compared on the pairs that both were tested on."""
     best = able[0]
     for candidate in able[1:]:
         if candidate.lead(best).mean() > 0:
@@ -677,7 +680,7 @@ def most_precise(able: Sequence[Candidate]) -> Candidate:
 
 
 def simplest_of(able: Sequence[Candidate], best: Candidate) -> Candidate:
-    """The simplest one whose gap to the best may be chance: its 95 % interval, paired by sentence, has 0 in it."""
+    """The simplest candidate whose gap to the best may be chance: its paired 95 % interval contains 0."""
     for candidate in able:
         if _may_be_chance(best.lead(candidate)):
             return candidate
@@ -690,7 +693,7 @@ def _may_be_chance(lead: np.ndarray) -> bool:
 
 
 def _command(sources: Sequence[Any], languages: Languages, options: dict[str, Any]) -> list[str]:
-    """The command that does the same, as the card records it; options at their defaults are left out."""
+    """The command that does the same, for the card; options at their defaults are left out."""
     words = ["hfxling", "fit", *(str(source) for source in sources if source is not None), "--languages", *languages]
     parameters = inspect.signature(select).parameters
     for name, value in options.items():
