@@ -378,7 +378,12 @@ class Finetuning:
                     logger.warning("fine-tuning does not compete: %s", self.candidate.left_out)
                     return
                 minutes = math.ceil((self.clock.spent() + needed.seconds * EPOCHS / epochs) / 60)
-                logger.warning("time for %d of %d epochs of fine-tuning (all: --minutes %d)", possible, EPOCHS, minutes)
+                logger.warning(
+                    "there is only time for %d of %d epochs of fine-tuning (for all: --minutes %d)",
+                    possible,
+                    EPOCHS,
+                    minutes,
+                )
                 epochs = possible
         self.candidate.cpu_s.append(time.process_time() - start)
         self.candidate.ranks[fold] = self.model.ranks

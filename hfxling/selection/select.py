@@ -128,7 +128,7 @@ class Selection(Result):
         if encoder is not None:
             lead = encoder.candidate.lead(self.winner)
             if not _may_be_chance(lead):
-                lines.append(f"the encoder as it is finds {lead.mean():+.1f} % beside {self.winner.name}: take that")
+                lines.append(f"the encoder as it is finds {lead.mean():.1f} % more than {self.winner.name}: use that")
         lines.append("")
         if not self.folders:
             lines.append(f"{self.winner.name}{self._reason()}; nothing is written yet")
@@ -172,7 +172,7 @@ class Selection(Result):
         folder = Path(folder).expanduser()
         candidate = self.winner if name is None else self.candidate(name)
         if candidate.name not in NAMES:
-            raise ValueError(f"{candidate.name!r} is what was given; write one of {', '.join(NAMES)}.")
+            raise ValueError(f"{candidate.name!r} is the model that was given; write one of {', '.join(NAMES)}.")
         check_place("folder", folder, is_folder=True)
         _check_folders(folder, self._fitted.inputs)
         self.folders = self._write(candidate, folder)
@@ -511,7 +511,7 @@ def _check(
         check_repo_id("repo", repo)
     languages_of(None, languages)  # refuses what is no language
     if choose is not None and only and choose not in only:
-        raise ValueError(f"choose={choose!r} does not compete with only={list(only)}; name it there, too.")
+        raise ValueError(f"choose={choose!r} does not compete, as only={list(only)} leaves it out; name it there, too.")
 
 
 def _check_model(model: Any, asked: Sequence[str | None], *, links_with_model: bool | None) -> None:
@@ -565,8 +565,8 @@ def _check_vectors_suffice(
     for name, is_wanted in wanted.items():
         if is_wanted:
             raise ValueError(
-                f"{name}: of {str(model)!r}, which is no transformer or brings code of its own, only sentence vectors "
-                "are read; leave it out."
+                f"{name}: {str(model)!r} is no transformer or brings its own code, so only sentence vectors are read; "
+                "leave it out."
             )
 
 
@@ -664,7 +664,7 @@ def _refusal(choose: str | None, candidates: Sequence[Candidate], able: Sequence
     else:
         reason = "there was no time for fine-tuning"
         remedy = "give more --minutes"
-    wish = "nothing can be chosen" if choose is None else f"choose={choose!r} cannot be had"
+    wish = "nothing can be chosen" if choose is None else f"choose={choose!r} is not possible"
     if able:
         remedy = f"choose one of {', '.join(able)}, or {remedy}"
     return f"{wish}: {reason}; {remedy}."

@@ -158,7 +158,7 @@ def align_documents(
     if counts[0] != counts[1] and not pair_documents:
         raise ValueError(
             f"{source if is_source(source) else 'source'} has {counts[0]} documents, "
-            f"{target if is_source(target) else 'target'} {counts[1]}; give as many in the same order, or "
+            f"{target if is_source(target) else 'target'} has {counts[1]}; give the same number in the same order, or "
             "--pair_documents."
         )
     encoder = load_encoder(

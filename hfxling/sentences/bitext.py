@@ -49,8 +49,8 @@ def read_known(
         distinct[plain(source)] = (source, target)
     if len(distinct) < least:
         raise ValueError(
-            f"{len(distinct)} known pairs: fewer than {least} do not say what a threshold is worth; give more, or "
-            "--top or --threshold in place of a precision."
+            f"{len(distinct)} known pairs are too few to estimate a precision; give at least {least}, or leave them "
+            "out."
         )
     sources, targets = zip(*distinct.values())
     return list(sources), list(targets)
@@ -70,7 +70,7 @@ def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple
         return sides_of(rows)
     if len(known) != 2:
         raise ValueError(
-            f"known pairs are a list of {len(known)}: give files, or two lists of one length, [texts, translations]."
+            f"known pairs are a list of {len(known)}: give files, or two lists of equal length, [texts, translations]."
         )
     pairs = read_pairs(*known, languages)
     return pairs.source, pairs.target

@@ -419,5 +419,5 @@ def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -
         size //= 2
     if need(size) > memory:
         least = -(-need(size) // 2**20)
-        raise ValueError(f"memory={memory} bytes hold no block of these {count} vectors; give {least}MiB or more.")
+        raise ValueError(f"memory={memory} bytes cannot hold a block of {count} vectors; give {least}MiB or more.")
     return size

@@ -196,7 +196,7 @@ def bootstrap(
     bytes_of(memory)
     check_counts(0, rounds=rounds)
     if seed_pairs is None and model is None:
-        raise ValueError("give --seed_pairs, 100 or more, or a --model that knows both languages, or both.")
+        raise ValueError("give --seed_pairs (100 or more), a --model that knows both languages, or both.")
     encoder = None
     if model is not None:
         encoder = load_encoder(
@@ -255,8 +255,8 @@ def bootstrap(
     rows = flagged(grown.pairs, sides, pair, filters=filters, dedup=dedup)
     if not rows:
         logger.warning(
-            "no pair is of the wanted precision and without the flags that are filtered: the table is empty; models "
-            "learn from %d known pairs and %d likely ones. Ask for a lower --precision or fewer --filters",
+            "no pair reaches the wanted precision without a filtered flag, so the table is empty; the models learn "
+            "from %d known pairs and %d likely ones. Ask for a lower --precision or fewer --filters",
             len(known[0]),
             len(grown.learnt.score),
         )
@@ -300,7 +300,7 @@ def check_heaps(sides: Sequence[Texts], languages: tuple[str, str]) -> None:
     smaller = min(map(len, distinct))
     if shared > MOST_SHARED * smaller:
         raise ValueError(
-            f"{sides[0].name} and {sides[1].name} share {shared} of {smaller} sentences: copies are no translations; "
+            f"{sides[0].name} and {sides[1].name} share {shared} of {smaller} sentences: copies are not translations; "
             "give one text of each language."
         )
     shares = warn_of_foreign([side.texts for side in sides], languages)
@@ -338,7 +338,7 @@ def models_of(
 
     if encoder is None or not can_have_head(encoder):
         if encoder is not None:
-            logger.info("no head is learnt on %s: it is in memory, or has parts for languages", encoder.label)
+            logger.info("no head is learnt on %s, as it is in memory or has parts for languages", encoder.label)
         return fit_lexical(*learnt, languages, seed=seed, progress=False), None
     fused = select(
         *learnt,

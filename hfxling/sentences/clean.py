@@ -310,7 +310,7 @@ def _check_scores(
             raise ValueError(f"{name} needs scores: give a model, a lexical one or both.")
     for name, value in (("min_links", scored["min_links"]), ("candidates", candidates)):
         if value is not None and not has_lexical:
-            raise ValueError(f"{name} needs lexical, whose scores it is about.")
+            raise ValueError(f"{name} needs lexical, as it applies to that model's scores.")
     if scored["threshold"] is not None and scored["top"] is not None:
         raise ValueError("threshold and top: give one of them.")
     check_top(scored["top"])
@@ -397,7 +397,7 @@ def score_pairs(
         rows.append(own_rows)
     smaller = min(len(side.texts) for side in sides)
     if k > smaller:
-        raise ValueError(f"k={k} neighbours, but {smaller} distinct texts are left of a side; give fewer.")
+        raise ValueError(f"k={k} neighbours, but {smaller} distinct texts are left on one side; give fewer.")
     haystack = Haystack(sides, encoder, languages, **options)
     model = getattr(haystack.dense, "model", None)
     warn_of_coverage(model, islice(zip(source, target), COVERAGE_TEXTS), languages)
@@ -498,7 +498,8 @@ def word_gains(source: Sequence[str], target: Sequence[str], languages: Language
 
     if len(source) < FEWEST:
         raise ValueError(
-            f"{len(source)} pairs are too few to learn word links from; give {FEWEST}, or no min_words_gain."
+            f"{len(source)} pairs are too few to learn word links from; give {FEWEST} or more, or leave out "
+            "min_words_gain."
         )
     gains = np.empty(len(source))
     halves = np.array_split(np.random.default_rng(0).permutation(len(source)), 2)

@@ -141,13 +141,13 @@ def _check(source: Sequence[Text], languages: list, outputs: list, layer: int | 
         raise ValueError(f"{len(source)} text(s), {len(outputs)} output(s); give one for each.")
     for path in outputs:
         if Path(path).suffix != ".npy" or is_stream(path):
-            raise ValueError(f"output={str(path)!r}: vectors are written as .npy; give a file of such a name.")
+            raise ValueError(f"output={str(path)!r}: vectors are written as .npy; give a name with that ending.")
     if len(languages) not in (1, len(source)):
         raise ValueError(f"{len(languages)} languages for {len(source)} text(s); give one, or one for each.")
     if pooling is not None and layer is None:
-        raise ValueError("pooling needs a layer: without it the model pools as it was made to.")
+        raise ValueError("pooling needs a layer; without one the model uses its own pooling.")
     if layer is not None and languages != [None]:
-        raise ValueError("layer reads a plain encoder, which takes no language; leave it out.")
+        raise ValueError("layer reads a plain encoder, which takes no language; leave out the language.")
 
 
 def _lines(text: Text) -> list[str]:

@@ -164,7 +164,7 @@ def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple
         terms: how many.
     """
     if terms < 1 or not any(map(issparse, source)):
-        raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, whose weights they are.")
+        raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, as terms counts their weights.")
     kept: tuple[list, list] = ([], [])
     for x, y in zip(source, target):
         if issparse(x) and issparse(y):

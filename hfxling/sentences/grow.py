@@ -116,9 +116,9 @@ def grow(
             break
         if len(loose.score) + len(known[0]) < LEAST:
             raise ValueError(
-                f"of {len(pairs.score)} pairs that are found only {len(loose.score)} are likely translations, too few "
-                "to go on with; do the two texts hold translations of each other, and does the model know both "
-                "languages? Give another model or known pairs."
+                f"only {len(loose.score)} of the {len(pairs.score)} pairs found are likely translations, too few to "
+                "continue; do the two texts hold translations of each other, and does the model know both languages? "
+                "Give another model or known pairs."
             )
         learnt = loose
     best, strict, loose = max(history[-2:], key=lambda each: each[0].strict)  # the last round may be the poorer one
@@ -176,8 +176,8 @@ class Heaps:
         agreement = np.concatenate(agreements)
         if len(agreement) and agreement.mean() < AGREEMENT:
             raise ValueError(
-                f"links of some of the {len(agreement)} pairs that are found do not tell the others from random ones "
-                f"({100 * agreement.mean():.0f} %, 50 being chance): do the two texts hold translations of each "
+                f"links learnt from some of the {len(agreement)} pairs found do not tell the others from random pairs "
+                f"({100 * agreement.mean():.0f} %, where 50 is chance): do the two texts hold translations of each "
                 "other, and does the model know both languages? Give another model or known pairs."
             )
         backward = Neighbours(*best_first(np.hstack(source_rows), np.hstack(source_scores), K + 1, TIE["dot"]))

@@ -87,7 +87,7 @@ class MinedPairs(Result):
             return f"{told}, from what the texts themselves say; the recall is not known"
         return (
             f"{told}, recall {100 * estimate.recall:.1f} %, on {estimate.known} known pairs that did not choose it; "
-            f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation there (unpaired)"
+            f"{100 * estimate.unpaired:.0f} % of the sources are taken to have no translation in the target (unpaired)"
         )
 
     def to_text(self) -> str:
@@ -269,7 +269,7 @@ def mine(
     check_search(dtype, memory, k=k, shard=shard, batch_size=batch_size)
     _check_way(engine, candidates, terms, has_links=lexical is not None)
     if known and source_vectors is not None:
-        raise ValueError("--precision hides known pairs in the text, whose vectors a model makes: give --model.")
+        raise ValueError("--known pairs are hidden in the text, so a model has to encode them: give --model.")
 
     options = {"device": device, "prompt": prompt, "batch_size": batch_size, "trust_remote_code": trust_remote_code}
     encoder = load_encoder(
@@ -332,7 +332,7 @@ def mine(
         if threshold is not None:
             mined = mined.at(mined.score >= threshold)
         elif top is None:
-            logger.info("all pairs are given, good ones first: cut them by --precision, --threshold or --top")
+            logger.info("all pairs are given, best first; cut them with --precision, --threshold or --top")
         rows = _flagged_top(top, mined, searched, pair, filters=filters, dedup=dedup)
         by_impostors = estimate is not None and hidden_pairs is None
         result = MinedPairs(rows, (len(sides[0].texts), len(sides[1].texts)), estimate, by_impostors)
@@ -353,11 +353,11 @@ def _flagged_top(top: float | str | None, mined: Mined, *of_flagged: Any, **opti
 def _check_wish(precision: float | None, known: Any, threshold: float | None, top: Any, unpaired: float | None) -> None:
     """Refuse options that contradict each other."""
     if sum(wish is not None for wish in (threshold, top, precision)) > 1:
-        raise ValueError("--threshold, --top and --precision: give one of them at most.")
+        raise ValueError("--threshold, --top and --precision: give only one of them.")
     if known and precision is None:
-        raise ValueError("--known is of use for --precision alone: give that, too, or leave it out.")
+        raise ValueError("--known is used only with --precision: give that, too, or leave out --known.")
     if unpaired is not None and precision is None:
-        raise ValueError("--unpaired is of use for --precision alone: give that, too, or leave it out.")
+        raise ValueError("--unpaired is used only with --precision: give that, too, or leave out --unpaired.")
     if precision is not None:
         check_wanted(precision, unpaired)
     if threshold is not None and not math.isfinite(threshold):
@@ -371,14 +371,13 @@ def _check_witnesses(
     """Refuse a precision that nothing could estimate."""
     if not has_known and (unpaired is not None or not has_impostors):
         raise ValueError(
-            "--precision without known pairs, or with those that the model has learnt from, goes by what the texts "
-            "themselves say: leave out --unpaired, --margin and --selection, or give --known pairs that it has not "
-            "seen."
+            "without known pairs that the model has not learnt from, --precision is estimated from the texts "
+            "themselves: leave out --unpaired, --margin and --selection, or give such pairs as --known."
         )
     if has_impostors and min(sizes) <= k:
         raise ValueError(
             f"--precision takes {k + 1} neighbours of each sentence (--k and one more), but one side has {min(sizes)} "
-            "sentences: cut so few by --threshold or --top."
+            "sentences: for so few, give --threshold or --top instead."
         )
 
 
@@ -387,7 +386,7 @@ def _check_way(engine: str, candidates: int | None, terms: int | None, *, has_li
     if engine == "ray" and find_spec("ray") is None:
         raise ValueError("--engine ray needs the package ray: pip install 'hfxling[ray]'.")
     if candidates is not None and (candidates < 0 or not has_links):
-        raise ValueError(f"candidates={candidates}: give 0 or more, and --lexical, which it is for.")
+        raise ValueError(f"candidates={candidates}: give 0 or more, and only with --lexical.")
     if terms is not None and (terms < 1 or not has_links or candidates):
         raise ValueError(f"terms={terms}: give 1 or more, with --lexical and without --candidates.")
 
@@ -401,8 +400,8 @@ def _with_known(
         hidden_pairs = HiddenPairs(*texts, **wanted)
         return hidden_pairs.added_to(sides), hidden_pairs
     logger.warning(
-        "the model has learnt from the known pairs and scores them far higher than others, so they say nothing of its "
-        "precision: it is estimated from what the texts themselves say"
+        "the model has learnt from the known pairs and scores them far higher than others, so they say nothing about "
+        "its precision, which is estimated from the texts themselves"
     )
     return [without(side, own) for side, own in zip(sides, texts)], None
 
@@ -438,7 +437,7 @@ class HiddenPairs:
             rest = without(side, known)
             dropped = len(side.texts) - len(rest.texts)
             if dropped:
-                logger.info("%s: %d lines are of known pairs and left out", side.name, dropped)
+                logger.info("%s: %d lines belong to known pairs and are left out", side.name, dropped)
             extended.append(Texts(side.name, rest.lines + [0] * len(added), rest.texts + added))
         return extended
 

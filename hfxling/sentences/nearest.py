@@ -137,7 +137,7 @@ def nearest(
         warn_of_blanks(is_blank[0], looked_up)
         warn_of_blanks(is_blank[1], pool)
     if is_blank[1].all():
-        raise ValueError(f"candidates: {encoder.label} knows no word of any of them; give other ones or another model.")
+        raise ValueError(f"candidates: {encoder.label} knows no word of any of them; give others, or another model.")
     places, scores = _found(queries, documents, is_blank, top, encoder.method)
     texts = []
     for row in places:
@@ -183,7 +183,7 @@ def read_queries(sentences: Sentences, queries: str | Path | None = None) -> lis
     _check_sentences(sentences)
     if queries is None and len(sentences) == 1 and os.path.isfile(sentences[0]):
         logger.warning(
-            "%r names a file, but is looked up as a sentence; to look up the lines of the file give it as queries",
+            "%r names a file, but is looked up as a sentence; to look up the lines of the file, give it as queries",
             sentences[0],
         )
     return sentences
@@ -205,7 +205,7 @@ def read_candidates(candidates: Text | None, language: str | None) -> tuple[list
             known = ", ".join(LANGUAGES)
             raise ValueError(
                 f"the sample corpus has no text for language {language}: give candidates, or give languages, "
-                f"such as zh vi; the candidates' is one of {known}."
+                f"such as zh vi; the second one has to be one of {known}."
             )
         texts = sample_texts(language, "test")
         return texts, list(range(len(texts)))

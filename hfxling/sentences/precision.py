@@ -149,7 +149,9 @@ def right_probabilities(known: Found, scores: np.ndarray, unpaired: float | None
     right = known.right[is_found]
     if min(right.sum(), (~right).sum()) < _LEAST_OF_EACH:
         counts = f"{right.sum()} right and {(~right).sum()} wrong pairs were found for the known sources"
-        raise ValueError(f"{counts}, {_LEAST_OF_EACH} of each are needed; give more known pairs, --top or --threshold.")
+        raise ValueError(
+            f"{counts}, but {_LEAST_OF_EACH} of each are needed; give more known pairs, or use --top or --threshold."
+        )
     known_scores = known.scores[is_found]
     mean, spread = known_scores.mean(), known_scores.std() or 1.0
     # Balanced classes give the odds that there were if half of the pairs were right: the ratio of both likelihoods.

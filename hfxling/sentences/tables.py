@@ -20,7 +20,7 @@ _BREAKS = re.compile(r"[\t\r\n]+")
 def check_table(path: str | Path, what: str = "pairs", name: str = "output") -> None:
     """Raise the ValueError for a file of another name; a device or pipe may have any, and gets TSV."""
     if not is_stream(path) and Path(path).suffix.lower() not in (".tsv", ".parquet"):
-        raise ValueError(f"{name}={str(path)!r}: {what} are written as .tsv or .parquet; give such a name.")
+        raise ValueError(f"{name}={str(path)!r}: {what} are written as .tsv or .parquet; give a name with that ending.")
 
 
 def columns_of(names: Sequence[str], rows: Sequence[tuple]) -> dict[str, list]:

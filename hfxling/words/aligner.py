@@ -115,7 +115,7 @@ class Aligner(LineAligner):
         prior: LinkPrior | None = None,
     ):
         if method == PROBABILITY:
-            raise ValueError("symmetrize=probability is of links learnt from text and of encoders; give mean.")
+            raise ValueError("symmetrize=probability is for links learnt from text and for encoders; give mean.")
         super().__init__(languages, units, method or default_method(prior))
         self.model, self.prior = model, prior
         self.vocabularies = vocabularies_of(vocabularies, languages)

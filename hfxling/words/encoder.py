@@ -66,7 +66,9 @@ class WordEncoder:
             own_prompt = prompt_of(str(model), revision) if prompt is None else prompt
         if not getattr(self.tokenizer, "is_fast", False):
             kind = type(self.tokenizer).__name__
-            raise ValueError(f"{self.name}: {kind} does not say where its pieces stand; give a model with a fast one.")
+            raise ValueError(
+                f"{self.name}: {kind} does not say where its pieces are; give a model with a fast tokenizer."
+            )
         self.prompt = own_prompt or ""
         self.means: dict[str, np.ndarray] = {}
         self.kept: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -190,7 +192,7 @@ class WordEncoder:
         if share > _MOST_UNKNOWN:
             raise ValueError(
                 f"{self.name} does not know the script of this text: {share:.0%} of its pieces are unknown; "
-                "give another model, or none for links learnt from the text."
+                "give another model, or none, to learn links from the text alone."
             )
 
 

@@ -86,7 +86,7 @@ class JointAligner(LineAligner):
         if encoder is None and method in SIMILARITIES:
             raise ValueError(f"symmetrize={method} compares vectors, and links have none; give mean, or an encoder.")
         if units == "segments" and not views:
-            raise ValueError("units=segments are those that links are learnt between; an encoder alone has none.")
+            raise ValueError("units=segments needs links, which are between segments; an encoder alone has none.")
         self.views, self.encoder = list(views), encoder
         self.word_map: np.ndarray | None = None
         self._already_read: dict[tuple[str, str], _ReadPair] = {}
@@ -226,7 +226,7 @@ class JointAligner(LineAligner):
             segments = encoded[0][number].spans if encoded else []
             units = units_of(line, segments, self.units)
             if len(units) > LONGEST_LINE:
-                logger.warning("a line of %d units gets no links: %d at most", len(units), LONGEST_LINE)
+                logger.warning("a line of %d units gets no links: the limit is %d", len(units), LONGEST_LINE)
                 units = []
             rows.append(units)
         return rows

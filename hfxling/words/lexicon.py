@@ -169,7 +169,7 @@ def lexicon(
 
     links, text = links_of_text(model, languages, source, target, revision=revision, layer=layer)
     if links.network is None and by not in (None, "links"):
-        raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by links.")
+        raise ValueError(f"by={by} needs an aligner's vectors, and {links.name} has none; give by=links.")
 
     encoded, lines_of_words, counts = [], [], []
     for vocabulary, lines in zip(links.vocabularies, (text.source, text.target)):
@@ -271,7 +271,7 @@ def _translations(
     row_of = source.row_of
     asked = [word for word in counts if word in row_of]
     if not asked:
-        raise ValueError(f"{text.name}: no known word is in min_count={min_count} sentences; lower it.")
+        raise ValueError(f"{text.name}: no known word is in min_count={min_count} sentences; lower that number.")
     queries = source.vectors[[row_of[word] for word in asked]]
     nearest_rows, scores = translate(queries, source, target, top=top + SPARE)
 

@@ -291,7 +291,9 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
                 prior = LinkPrior.load(folder, order, **hub_kwargs)
             sizes = [config.vocab_sizes[language] for language in order]
             if [len(classes) for classes in prior.classes] != sizes:
-                raise ValueError(f"{folder}: {prior_file(order)} is of other vocabularies; fetch or publish it again.")
+                raise ValueError(
+                    f"{folder}: {prior_file(order)} was made with other vocabularies; fetch or publish it again."
+                )
             return prior if order == tuple(languages) else prior.reversed()
     return None
 
@@ -301,10 +303,10 @@ def _check_table(table: _Tables) -> None:
     if table.keys.ndim != 1 or table.probability.shape != table.keys.shape or table.jump.shape != (2 * WINDOW + 1,):
         raise ValueError(f"arrays of shape {table.keys.shape}, {table.probability.shape} and {table.jump.shape}")
     if len(table.keys) == 0 or table.keys[0] < 0 or not (np.diff(table.keys) > 0).all():
-        raise ValueError("keys that do not rise")
+        raise ValueError("keys that are not in ascending order")
     for numbers in (table.probability, table.jump):
         if not (np.isfinite(numbers).all() and numbers.min() >= 0):
-            raise ValueError("probabilities that are none")
+            raise ValueError("numbers that are not probabilities")
 
 
 def prior_file(languages: Sequence[str]) -> str:

@@ -96,7 +96,7 @@ def open_aligner(
     has_encoder = model is not None and is_encoder(model, revision)
     if model is not None and not has_encoder:
         if links is not None:
-            raise ValueError("model holds links itself; give links beside an encoder, or without a model.")
+            raise ValueError("the model holds links itself; give links together with an encoder, or without a model.")
         links, links_revision = model, revision
     if links is None and not learn and not has_encoder:
         raise ValueError("learn=False leaves nothing to align by; give links, a model, or both.")
@@ -109,9 +109,9 @@ def open_aligner(
         if not has_encoder and encoder_of_links and link_source.learnt_with is not None:
             model, revision = link_source.learnt_with
             has_encoder = True
-            logger.info("%s: %s, which its links were learnt with, is heeded beside them", link_source.name, model)
+            logger.info("%s: %s, which its links were learnt with, is used, too", link_source.name, model)
     if not has_encoder and (layer is not None or prompt is not None):
-        raise ValueError("layer and prompt are of an encoder; give model.")
+        raise ValueError("layer and prompt are for an encoder; give one as the model.")
     text = read_pairs(source, target, pair, skip_bad=True, longest=LONGEST_SIDE, keep_space=True)
     warn_of_foreign((text.source, text.target), pair)
     if first is not None:
@@ -255,7 +255,7 @@ def links_of_text(
     model = with_links(model, is_encoder_kept=True)
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
-            raise ValueError("layer is of an encoder; give such a model.")
+            raise ValueError("layer is for an encoder; give one as the model.")
         link_source = open_links(model, languages, revision=revision)
         text = read_pairs(source, target, link_source.languages, skip_bad=True, longest=LONGEST_SIDE)
         warn_of_foreign((text.source, text.target), link_source.languages)

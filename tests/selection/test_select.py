@@ -121,7 +121,7 @@ def test_an_encoder_that_is_ahead_of_what_is_learnt_is_named(tiny_bert, tmp_path
     found, missed = np.ones(12, int), np.full(12, 2)
     for fold in encoder.ranks:
         encoder.ranks[fold], centred.ranks[fold] = (found, found), (missed, missed)
-    assert f"{ahead} +100.0 % beside centred: take that" in selection.table()
+    assert f"{ahead} 100.0 % more than centred: use that" in selection.table()
     encoder.ranks = dict(centred.ranks)
     assert ahead not in selection.table()
 
@@ -314,7 +314,7 @@ def test_dense_and_sparse_are_written_together(everything, tmp_path):
     assert everything.use.startswith('hfxling nearest "..." --candidates FILE --model')
     everything.save(tmp_path / "other", "head")
     assert SentenceTransformer(str(tmp_path / "other" / "model"), device="cpu") is not None
-    with pytest.raises(ValueError, match="'encoder' is what was given"):
+    with pytest.raises(ValueError, match="'encoder' is the model that was given"):
         everything.save(tmp_path, "encoder")
 
 
@@ -352,7 +352,7 @@ def test_what_wants_to_know_the_language_may_not_win_with_one_map(tiny_bert, tmp
     assert selection.candidate("sparse").needs_language
     assert selection.candidate("fused").needs_hfxling
     with pytest.raises(
-        ValueError, match=r"choose='sparse' cannot be had: with one_map=True .*; choose one of static, or "
+        ValueError, match=r"choose='sparse' is not possible: with one_map=True .*; choose one of static, or "
     ):
         hfxling.select(*SIDES, languages=LANGUAGES, **options, choose="sparse", only=["sparse"])
 
@@ -364,7 +364,7 @@ def test_what_cannot_be_chosen_is_said_with_what_can_be():
         ("finetuned", False, "there was no time for fine-tuning; choose one of head, sparse, or give more --minutes"),
         ("sparse", True, "need not know the language of a text; choose one of head, or leave out --one_map"),
     ):
-        with pytest.raises(ValueError, match=f"choose='{choose}' cannot be had: .*{told}"):
+        with pytest.raises(ValueError, match=f"choose='{choose}' is not possible: .*{told}"):
             eligible(candidates, choose, one_map)
     with pytest.raises(ValueError, match=r"nothing can be chosen: with one_map=True .*; leave out --one_map"):
         eligible(candidates[2:], None, one_map=True)

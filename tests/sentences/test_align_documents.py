@@ -164,7 +164,7 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
         (b"", [], "text: no sentence in it; give one sentence a line"),
         (b"\n \n\n", [], "text: no sentence in it"),
         ("a\nxé\n".encode("latin-1"), [], "line 2: byte 3 of the file is not UTF-8"),
-        (b"a\n\nb\n", [], "text has 2 documents, {other} 1; give as many in the same order, or --pair_documents"),
+        (b"a\n\nb\n", [], "text has 2 documents, {other} has 1; give the same number in the same order, or --pair"),
         (b"a\n", ["--languages", "th", "vi"], "routed has parts for zh, vi and none for th"),
         (b"a\n", ["--max_joined", "0"], "max_joined=0: give 1 to 16"),
         (b"a\n", ["--max_joined", "1000"], "max_joined=1000: give 1 to 16"),

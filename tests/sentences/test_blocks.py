@@ -151,7 +151,7 @@ def test_what_cannot_be_compared(message):
 
 
 def test_the_least_memory_that_is_named_is_enough():
-    with pytest.raises(ValueError, match="hold no block") as error:
+    with pytest.raises(ValueError, match="cannot hold a block") as error:
         both_ways(X, Y, 4, memory=1000)
     least = str(error.value).split("give ")[1].split(" or more")[0]
     assert_same(both_ways(X, Y, 4, memory=least), X, Y, 4)

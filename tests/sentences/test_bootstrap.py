@@ -72,7 +72,7 @@ def test_the_command_and_the_function_do_the_same(heap, tmp_path, capfd):
         ({"filters": ["short"]}, "filters='short' is not one of"),
         ({"languages": ("zh", "zh")}, "languages=('zh', 'zh')"),
         ({"seed_pairs": [["我"], ["toi"]]}, "1 known pairs"),
-        ({"seed_pairs": [("我", "toi")] * 3}, "a list of 3: give files, or two lists of one length"),
+        ({"seed_pairs": [("我", "toi")] * 3}, "a list of 3: give files, or two lists of equal length"),
     ],
 )
 def test_mistakes(heap, refusal, options, message):

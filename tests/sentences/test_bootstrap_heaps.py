@@ -41,7 +41,7 @@ def place(tmp_path_factory, tiny_sentence_transformer, zh_vi_links) -> Path:
     ("heaps", "model", "message"),
     [
         (("zh", "more_zh"), "knows", "more_zh: 100 % of the sentences are not in 'vi'; give a text of that language"),
-        (("zh", "some_zh"), "knows", "some_zh share 100 of 100 sentences: copies are no translations"),
+        (("zh", "some_zh"), "knows", "some_zh share 100 of 100 sentences: copies are not translations"),
         (("many_zh", "ten_vi"), "knows", "ten_vi: 10 distinct sentences of 10; give 20 or more of each language"),
         (("zh", "equal_vi"), "knows", "equal_vi: 1 distinct sentences of 300; give 20 or more of each language"),
         (("zh", "vi"), "nothing", "does the model know both languages? Give another model or known pairs"),

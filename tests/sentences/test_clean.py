@@ -252,7 +252,7 @@ def test_words_of_shuffled_targets_say_nothing_of_each_other(tmp_path):
 def test_too_few_pairs_for_words(tmp_path, refusal):
     path = write(tmp_path / "pairs.tsv", FEW[:20])
     said = refusal(lambda: run(path, min_words_gain=0.0))
-    assert "pairs are too few to learn word links from; give 40, or no min_words_gain" in said
+    assert "pairs are too few to learn word links from; give 40 or more, or leave out min_words_gain" in said
     assert not (tmp_path / "kept.tsv").exists()
 
 
@@ -350,7 +350,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"model": "{model}", "threshold": float("nan")}, "threshold=nan: give a finite number"),
         ({"model": "{model}", "min_links": 0.1}, "min_links needs lexical"),
         ({"model": "{model}", "k": 0}, "k=0"),
-        ({"model": "{model}", "k": 41}, "k=41 neighbours, but 40 distinct texts are left of a side"),
+        ({"model": "{model}", "k": 41}, "k=41 neighbours, but 40 distinct texts are left on one side"),
         ({"model": "{model}", "margin": "cosine"}, "margin='cosine' is not one of ratio, distance, absolute"),
         ({"model": "{model}", "memory": "much"}, "memory='much'"),
         ({"model": "no/such folder"}, "model='no/such folder' is neither the folder"),

@@ -127,13 +127,13 @@ def test_what_cannot_be_done(text, refusal, tmp_path):
     def refused(source, target, **options):
         return refusal(lambda: hfxling.bootstrap(source, target, **asked, **options))
 
-    assert "give --seed_pairs, 100 or more, or a --model" in refused(*heaps)
+    assert "give --seed_pairs (100 or more), a --model" in refused(*heaps)
     said = refused(*heaps, model=Knows(pairs, 1000))
     assert "does the model know both languages? Give another model or known pairs" in said
     assert "5 distinct sentences of 5; give 20 or more of each language" in refused(heaps[0][:5], heaps[1], model=knows)
     assert "1 distinct sentences of 300; give 20" in refused(heaps[0], heaps[1][:1] * 300, model=knows)
     assert "not in 'vi'; give a text of that language" in refused(heaps[0][:150], heaps[0][150:], model=knows)
-    assert "share 100 of 100 sentences: copies are no translations" in refused(heaps[0], heaps[0][:100], model=knows)
+    assert "share 100 of 100 sentences: copies are not translations" in refused(heaps[0], heaps[0][:100], model=knows)
     assert not (tmp_path / "out").exists()
 
 
@@ -143,7 +143,7 @@ def test_heaps_without_a_mutual_pair(text, monkeypatch, refusal):
     nothing = Mined(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     monkeypatch.setattr("hfxling.sentences.impostors.select", lambda *args: nothing)
     said = refusal(lambda: hfxling.bootstrap(*heaps, languages=LANGUAGES, model=Knows(pairs, 1)))
-    assert "of 0 pairs that are found only 0 are likely translations" in said
+    assert "only 0 of the 0 pairs found are likely translations" in said
 
 
 def test_a_poorer_last_round_is_not_taken(monkeypatch):

@@ -38,5 +38,5 @@ def test_all_files_appear_or_none(tmp_path, monkeypatch):
 def test_other_names_are_refused():
     tables.check_table("pairs.TSV")
     tables.check_table("/dev/stdout")
-    with pytest.raises(ValueError, match=r"dropped=.*: rows are written as .* give such a name"):
+    with pytest.raises(ValueError, match=r"dropped=.*: rows are written as .* give a name with that ending"):
         tables.check_table("pairs.csv", "rows", "dropped")

@@ -222,7 +222,7 @@ def test_the_encoder_that_links_were_learnt_with_is_heeded(tiny_bert, tmp_path, 
     with caplog.at_level("INFO"):
         heeded = hfxling.align_words(*sample, links=lexical, layer=0, **units)
     assert heeded.scores == beside.scores != alone.scores
-    assert f"links in memory: {tiny_bert}, which its links were learnt with, is heeded beside them" in caplog.messages
+    assert f"links in memory: {tiny_bert}, which its links were learnt with, is used, too" in caplog.messages
 
 
 def test_tables_and_lines_of_json(tmp_path):
@@ -252,7 +252,7 @@ def test_views_are_words_and_pieces_and_one_where_both_are_the_same():
     ("options", "message"),
     [
         ({"learn": False}, "learn=False leaves nothing to align by"),
-        ({"layer": 3}, "layer and prompt are of an encoder; give model"),
+        ({"layer": 3}, "layer and prompt are for an encoder; give one as the model"),
         ({"model": "BERT", "layer": 9}, r"layer=9 is outside hidden_states 0\.\.3"),
         ({"model": "BERT", "learn": False, "units": "segments"}, "an encoder alone has none"),
         ({"links": "BERT"}, "no aligner|another kind|is no|cannot be read"),
@@ -272,7 +272,7 @@ def test_a_script_that_the_encoder_does_not_know_is_refused(tiny_bert):
 def test_a_tokenizer_that_does_not_say_where_pieces_stand_is_refused(tiny_sentence_transformer, monkeypatch):
     model = SentenceTransformer(str(tiny_sentence_transformer), device="cpu")
     monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
-    with pytest.raises(ValueError, match="does not say where its pieces stand; give a model with a fast one"):
+    with pytest.raises(ValueError, match="does not say where its pieces are; give a model with a fast tokenizer"):
         WordEncoder(model, layer=1)
 
 
