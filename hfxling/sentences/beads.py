@@ -1,10 +1,10 @@
 """Which sentences of two documents translate each other: monotone alignment of one or several with one or several.
 
-A bead joins up to `max_joined` neighbouring sentences a side and adds what its score lies above chance, times the mean
-number of its sentences to the power of JOINING; chance is the QUANTILE of what either side scores with random texts of
-the other side's number of sentences, the mean of both (joined texts score otherwise than single ones, whatever they
-say). A sentence without a translation adds nothing. The beads with the largest sum are found by dynamic programming,
-where documents are long in a band around the path of a coarse alignment of blocks of sentences. QUANTILE and JOINING
+A bead joins up to `max_joined` neighbouring sentences of each side. It adds its score minus chance, times the mean
+number of its sentences to the power of JOINING. Chance is the QUANTILE of the scores of a side with random texts of as
+many sentences as the other side has, averaged over both sides (joined texts score differently from single ones,
+whatever they say). A sentence without a translation adds nothing. Dynamic programming finds the beads with the largest
+sum; in long documents, within a band around the path of a coarse alignment of blocks of sentences. QUANTILE and JOINING
 were chosen on the documents of NTREX lines 1 to 1543 (docs/documents.md).
 """
 
@@ -23,18 +23,18 @@ from scipy.sparse import csr_array, issparse, vstack
 from .neighbours import Vectors, as_array, unit_or_zero
 
 MAX_JOINED = 4
-# By the kind of score: the share of random texts below what chance is, and the power of a bead's number of sentences.
+# For each kind of score: the quantile that is chance, and the power of a bead's number of sentences.
 QUANTILE, JOINING = {"cosine": 0.6, "dot": 0.8}, {"cosine": 0.1, "dot": 0.2}
 SAMPLE = 100  # random texts of each number of sentences
 WHOLE = 1_000_000  # pairs of sentences, or blocks, up to which all are compared
 BLOCK = 16  # sentences of the smallest blocks of the coarse alignment
-SLACK = 2  # blocks that the band is wider than the path, on every side
-ENCODED, SCORED = 128, 64  # sentences of which the vectors are asked for at once, and scored at once
+SLACK = 2  # blocks by which the band is wider than the path, on either side
+ENCODED, SCORED = 128, 64  # sentences that are encoded at once, and scored at once
 
 Spans = Sequence[tuple[int, int]]  # first sentence and the one after the last
 Band = tuple[np.ndarray, np.ndarray]  # (N + 1,) first and last column of every row
-Encode = Callable[[Spans], Vectors]  # of a text's sentences, joined
-# Steps of a path: a sentence by itself; from 2 on beads of (1, 1), (1, 2), ... (2, 1), ... sentences.
+Encode = Callable[[Spans], Vectors]  # vectors of a text's joined sentences
+# Steps of a path: 0 and 1 for a sentence by itself; from 2 on beads of (1, 1), (1, 2), ... (2, 1), ... sentences.
 _TARGET, _SOURCE, _BEADS = 0, 1, 2
 
 
@@ -57,12 +57,12 @@ def align_documents(
     """Align documents that translate each other.
 
     Args:
-        source: gives the vectors of joined sentences of the source text. It is asked for each once, but for random ones
-            and for the single sentences of documents so long that they are aligned coarsely first.
-        target: the same of the target text.
+        source: function that gives the vectors of joined sentences of the source text. It is called once for each text,
+            except for random ones, and for single sentences of documents so long that they are aligned coarsely first.
+        target: the same for the target text.
         pairs: sentences of each source document and of its translation.
         method: "cosine", or "dot": the inner product of the vectors as they are, which may be sparse.
-        max_joined: most sentences of a side of a bead.
+        max_joined: largest number of sentences on a side of a bead.
 
     Yields:
         The beads of each pair, in order; every sentence is in exactly one.
@@ -88,7 +88,7 @@ def align_documents(
 def match_documents(
     source: Encode, target: Encode, documents: tuple[Sequence[range], Sequence[range]], *, method: str = "cosine"
 ) -> list[tuple[int, int]]:
-    """Pair documents one to one, so that their scores add up to most; those of the longer side that are left have none.
+    """Pair documents one to one, so that the sum of their scores is largest; the longer side keeps some without a pair.
 
     The pairs are positions in `documents`, the sentences of each document of both sides, in the source's order; the
     other arguments are those of `align_documents`.
@@ -99,13 +99,13 @@ def match_documents(
 
 
 def scored_by(encode: Encode, method: str) -> Encode:
-    """The same with vectors whose inner product is the score; vectors without a direction score 0 with any."""
+    """The same, with vectors whose inner product is the score; vectors without a direction always score 0."""
     ready = unit_or_zero if method == "cosine" else _compact
     return lambda spans: ready(encode(spans))
 
 
 def _compact(x: Vectors) -> Vectors:
-    """The same with the places of a sparse one's numbers in 32 bits, by default often 64."""
+    """The same vectors; sparse ones with indices of 32 bits, which often have 64."""
     if issparse(x):
         x.indices, x.indptr = x.indices.astype(np.int32), x.indptr.astype(np.int32)
     return x
@@ -118,7 +118,7 @@ def _stack(parts: Sequence[Vectors]) -> Vectors:
 def vectors_of_random_texts(
     encode: Encode, documents: Sequence[range], max_joined: int, rng: np.random.Generator
 ) -> list[Vectors]:
-    """(D, S) vectors of random texts of each number of sentences, of few sentences where no document has so many."""
+    """For each number of sentences (D, S) vectors of random texts, of fewer sentences if no document has so many."""
     of_sizes = []
     for size in range(1, max_joined + 1):
         spans = []
@@ -133,7 +133,7 @@ def vectors_of_random_texts(
 def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarray:
     """(N, B) scores that each vector reaches by chance with random texts of each number of sentences.
 
-    A single text, which may be the translation, is no chance: then it is 0.
+    If there is only one random text, chance is 0, as that text may be the translation.
     """
     least = []
     for random_texts in drawn:
@@ -149,7 +149,7 @@ def _chance(vectors: Vectors, drawn: Sequence[Vectors], method: str) -> np.ndarr
 
 
 def _means(encode: Encode, parts: Sequence[range]) -> Vectors:
-    """(N, D) mean vectors of the single sentences of each part; the parts lie one after the other."""
+    """(N, D) mean vectors of the single sentences of each part; the parts follow one another."""
     groups: list[list[range]] = [[]]  # of parts that are encoded together
     for part in parts:
         if groups[-1] and sum(map(len, groups[-1])) + len(part) > ENCODED:
@@ -171,7 +171,7 @@ def _coarse_path(
 ) -> np.ndarray:
     """(P, 2) blocks of BLOCK sentences where the path of a coarse alignment turns, from (0, 0) on.
 
-    Blocks are joined by twos until there are few; their alignment says where the next smaller ones are compared.
+    Blocks are joined by twos until there are few; their alignment decides where the next smaller blocks are compared.
     """
     level = [_means(text, _cut(document, BLOCK)) for text, document in zip(texts, documents)]
     levels = [level]
@@ -202,7 +202,7 @@ def _rows_of(x: Vectors) -> Encode:
 
 
 def whole_band(rows: int, columns: int) -> Band:
-    """First and last column of every row, where all are in."""
+    """First and last column of every row if all columns are in the band."""
     return np.zeros(rows + 1, np.int64), np.full(rows + 1, columns)
 
 
@@ -213,7 +213,7 @@ def _widened(path: np.ndarray, sizes: Sequence[int], block: int) -> Band:
     for (i, j), (k, m) in pairwise(points):
         first[i : k + 1] = np.minimum(first[i : k + 1], j)
         last[i : k + 1] = np.maximum(last[i : k + 1], m)
-    # Neither bound falls from row to row: what it is `slack` rows before or after is the wider one.
+    # Neither bound falls from row to row: the value `slack` rows before or after is the wider one.
     slack = SLACK * block
     rows = np.arange(sizes[0] + 1)
     low = np.maximum(first[np.maximum(rows - slack, 0)] - slack, 0)
@@ -233,12 +233,12 @@ def _beads(
 
 
 class Window:
-    """Vectors of a document's joined sentences, and what they score by chance, of a part that moves forward.
+    """Vectors of a document's joined sentences, and their scores by chance, for a part that moves forward.
 
     Args:
-        encode: of the text.
-        document: its sentences.
-        drawn: vectors of random texts of the other side, of each number of sentences.
+        encode: encodes the text.
+        document: sentences of the document.
+        drawn: vectors of random texts of the other side, for each number of sentences.
         method: "cosine" or "dot".
     """
 
@@ -246,12 +246,12 @@ class Window:
         self.encode, self.document, self.drawn, self.method = encode, document, drawn, method
         self.max_joined = len(drawn)
         self.stop = 0  # end of the texts that are held
-        self.held: deque[tuple[range, Vectors, np.ndarray]] = deque()  # portions, by where their texts end
+        self.held: deque[tuple[range, Vectors, np.ndarray]] = deque()  # portions, with the range of their texts' ends
 
     def move(self, start: int, stop: int) -> None:
-        """Hold the `max_joined` texts that end after each of so many sentences, from `start` to `stop` exclusive.
+        """Hold the `max_joined` texts that end after each number of sentences from `start` to `stop` exclusive.
 
-        Where fewer sentences come before, shorter texts stand in their places; no bead can end there.
+        If fewer sentences come before, shorter texts take their places; no bead can end there.
         """
         while self.held and self.held[0][0].stop <= start:
             self.held.popleft()
@@ -286,7 +286,7 @@ class Window:
 
 
 def gains_of(source: Window, target: Window, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
-    """Of every row from 1 on (A, B, W): what beads add that end there and in the columns from `low` to `high`."""
+    """For every row from 1 on (A, B, W): what beads add that end there and in the columns from `low` to `high`."""
     sizes = np.arange(1, source.max_joined + 1)
     weights = (((sizes[:, None] + sizes) / 2) ** JOINING[source.method])[:, :, None]
     for first in range(1, len(low), ENCODED):
@@ -300,7 +300,7 @@ def gains_of(source: Window, target: Window, low: np.ndarray, high: np.ndarray) 
             (x,), source_chance = source.read(row, stop)  # one portion, as the source moves by no more than ENCODED
             parts, target_chance = target.read(left, right)
             scores = np.concatenate([as_array(x @ y.T) for y in parts], axis=1)
-            # (rows x A, columns x B) to (rows, A, B, columns), which chance is brought to, too: the source's is
+            # From (rows x A, columns x B) to (rows, A, B, columns). Chance gets the same shape: the source's is
             # (rows, A, B), the target's (columns, B, A).
             scores = scores.reshape(stop - row, len(sizes), right - left, len(sizes)).transpose(0, 1, 3, 2)
             chance = (source_chance[..., None] + target_chance.transpose(2, 1, 0)) / 2
@@ -310,25 +310,25 @@ def gains_of(source: Window, target: Window, low: np.ndarray, high: np.ndarray) 
 
 
 def best_bead_path(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarray) -> list[tuple]:
-    """Beads with the largest sum, as (row, column) where they begin, the same where they end, and what they add.
+    """Beads with the largest sum: (row, column) where each begins, (row, column) where it ends, and what it adds.
 
     Args:
-        gains: as of `gains_of`.
+        gains: as from `gains_of`.
         low: (N + 1,) first column of every row, 0 in the first, never falling.
         high: (N + 1,) last column, never falling, at least the next row's first.
     """
-    totals = [np.zeros(high[0] + 1)]  # of every row and column the best sum
-    steps: list[np.ndarray] = [np.full(high[0] + 1, _TARGET)]  # and what the path to it ends with
+    totals = [np.zeros(high[0] + 1)]  # the best sum for every row and column
+    steps: list[np.ndarray] = [np.full(high[0] + 1, _TARGET)]  # and the last step of its path
     for row, gain in enumerate(gains, 1):
         most_source, most_target, width = gain.shape
         before = _rows_before(totals, low, row, gain.shape)
-        # Windows as wide as this row, from right to left: where beads of 1, 2, ... target sentences begin.
+        # Windows as wide as this row, from right to left: the starts of beads of 1, 2, ... target sentences.
         starts = sliding_window_view(before, width, axis=1)[:, most_target - 1 :: -1]
         sums = (starts + gain).reshape(-1, width)
         bead = sums.argmax(0)
         by_bead, from_above = sums[bead, np.arange(width)], before[0, most_target:]
         total = np.maximum(by_bead, from_above)
-        reached = np.maximum.accumulate(total)  # target sentences by themselves add nothing
+        reached = np.maximum.accumulate(total)  # single target sentences add nothing
         step = np.where(by_bead > from_above, bead + _BEADS, _SOURCE)
         step[reached > total] = _TARGET
         steps.append(step.astype(np.min_scalar_type(most_source * most_target + 1)))
@@ -337,7 +337,7 @@ def best_bead_path(gains: Iterator[np.ndarray], low: np.ndarray, high: np.ndarra
 
 
 def _rows_before(totals: list[np.ndarray], low: np.ndarray, row: int, shape: tuple[int, int, int]) -> np.ndarray:
-    """Totals of 1, 2, ... rows before, in the columns of this row and `most_target` further ones to the left."""
+    """Totals of the rows 1, 2, ... before, in the columns of this row and `most_target` more to the left."""
     most_source, most_target, width = shape
     before = np.full((most_source, width + most_target), -np.inf)
     for back in range(1, min(most_source, row) + 1):

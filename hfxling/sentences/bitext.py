@@ -1,4 +1,4 @@
-"""Pairs that were mined, and which are dropped; known pairs; what to be warned of."""
+"""Mined pairs, and which of them are dropped; known pairs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Filter = Literal[Flag, "all"]
 
 
 class ScoredPair(NamedTuple):
-    """A pair of texts, where they stand, and the faults of translations that it may have."""
+    """A pair of texts with their lines, and the translation faults that it may have."""
 
     score: float
     source: str
@@ -42,7 +42,7 @@ COLUMNS = ScoredPair._fields
 def read_known(
     known: str | Path | Sequence, languages: tuple[str, str], least: int = LEAST
 ) -> tuple[list[str], list[str]]:
-    """Both sides of known pairs, `least` of them at least, each source once; `known` is as for `mine`."""
+    """Both sides of at least `least` known pairs, each source once; `known` is as for `mine`."""
     sides = _sides_of(known, languages)
     distinct = {}
     for source, target in zip(*sides):
@@ -57,12 +57,12 @@ def read_known(
 
 
 def are_learnt(known: str | Path | Sequence, languages: tuple[str, str], learnt_from: Collection[str]) -> bool:
-    """Whether a model was made from known pairs, by hashes of its text; it then scores them far higher than others."""
+    """Whether a model has learnt from known pairs, by hashes of its text; if so, it scores them far higher."""
     return bool(learnt_from) and bool(_hashes(*_sides_of(known, languages), languages).intersection(learnt_from))
 
 
 def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Both sides of known pairs as they stand there."""
+    """Both sides of known pairs, unchanged."""
     if is_source(known):
         known = [known]
     if all(is_source(part) for part in known):
@@ -77,7 +77,7 @@ def _sides_of(known: str | Path | Sequence, languages: tuple[str, str]) -> tuple
 
 
 def _hashes(source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> set[str]:
-    """Of pairs as they are, and as they are learnt from: without repeated and identical ones."""
+    """Hashes of the pairs as they are, and as models learn from them: without repeated and identical ones."""
     gate = PairGate()
     kept_sources, kept_targets = [], []
     for source_text, target_text in zip(source, target):

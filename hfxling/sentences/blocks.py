@@ -1,8 +1,8 @@
-"""Every vector's nearest on the other side, for both sides, out of one pass over blocks of scores.
+"""Every vector's nearest neighbours on the other side, for both sides, in one pass over blocks of scores.
 
-A block's scores are looked through by the maxima of groups: a group whose maximum does not reach what a vector has
-already is never opened. What remains is scored again in float64 (see `neighbours`), so that what is found is what
-comparing all with all in float64 would find, whatever the blocks, the device and the precision of the pass.
+A block's scores are searched by the maxima of groups: a group whose maximum is below what a vector has already is never
+opened. The scores that remain are computed again in float64 (see `neighbours`). So the result is that of comparing all
+with all in float64, whatever the blocks, the device and the precision of the pass.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from .neighbours import (
 )
 
 _GROUP = 32  # scores that share a maximum
-_SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept beside the k nearest until float64 decides
+_SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept in addition to the k nearest until float64 decides
 _LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block
 _PAIRS = 6144  # pairs of vectors that are scored in float64 at once
-_LARGEST_ON_GPU, _PAIRS_ON_GPU = 16384, 65536  # which waits for the CPU after each block and each of these pairs
-_CHUNK = 65536  # rows looked through at once for vectors without a direction
+_LARGEST_ON_GPU, _PAIRS_ON_GPU = 16384, 65536  # a GPU waits for the CPU after each block, and after so many pairs
+_CHUNK = 65536  # rows that are checked at once for vectors without a direction
 
 
 def both_ways(
@@ -54,18 +54,19 @@ def both_ways(
     """The k nearest target vectors of every source vector, and the k nearest source vectors of every target vector.
 
     Args:
-        source: (N, D) array, in memory or memory-mapped, compared by cosine; a scipy matrix, by inner product; or
-            several matrices of the same N texts, whose inner products add up (as they are, whatever their lengths).
-        target: (M, D), of the same kind.
-        k: how many.
-        memory: that may be used beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
-        device: of dense products; by default a GPU when there is one. A GPU that has room for all vectors beside
-            `memory` gets them once, else block by block.
-        dtype: of dense products, "float32" or "bfloat16" (for arrays alone). It changes the time, not what is found.
+        source: (N, D) array, in memory or memory-mapped, compared by cosine; a scipy matrix, compared by inner product;
+            or several matrices of the same N texts, whose inner products add up (as they are, whatever their lengths).
+        target: (M, D) vectors of the same kind.
+        k: number of neighbours.
+        memory: memory to use beside the vectors, in bytes or such as "4GiB"; on a GPU, GPU memory.
+        device: device for dense products; by default a GPU if there is one. A GPU that has room for all vectors beside
+            `memory` gets them once, otherwise block by block.
+        dtype: number format of dense products, "float32" or "bfloat16" (for arrays only). It changes the time, not the
+            result.
 
     Raises:
-        ValueError: k beyond a side; sides of unequal kind or width; vectors that are zero, NaN or infinite, named by
-            row; an unknown dtype; memory that holds no block, with the least that would do.
+        ValueError: k larger than a side; sides of different kind or width; vectors that are zero, NaN or infinite,
+            named by row; an unknown dtype; memory too small for a block, with the least that would do.
     """
     check_search(dtype, memory)
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -94,20 +95,20 @@ def nearest(
     pools: tuple | None = None,
     block_size: int = 1000,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k best candidates of every query; of those that tie the lower rows come first.
+    """The k best candidates of every query; among ties, lower rows come first.
 
-    Close calls are decided in float64: what is found hangs neither on the block size nor on the machine.
+    Close calls are decided in float64, so the result depends neither on the block size nor on the machine.
 
     Args:
-        queries: (Q, D) vectors, of any length.
-        candidates: (M, D), of any length.
-        k: how many; M where there are fewer.
+        queries: (Q, D) vectors of any length.
+        candidates: (M, D) vectors of any length.
+        k: number of candidates for each query; M if there are fewer.
         method: "cosine", "csls", or "dot": the inner product of the vectors as they are, which may be scipy's sparse
             ones.
-        csls_k: neighbours for CSLS; 10 is the value of its authors.
-        pools: for CSLS, what stands for each side when neighbours are looked for, (·, D) vectors of the queries' and of
-            the candidates' side; by default the queries and the candidates. A single query needs one.
-        block_size: rows and columns of a block.
+        csls_k: number of neighbours for CSLS; 10 is the value of its authors.
+        pools: for CSLS, (·, D) vectors of the queries' side and of the candidates' side among which neighbours are
+            looked for; by default the queries and the candidates. A single query needs a pool.
+        block_size: number of rows and columns of a block.
 
     Returns:
         (Q, k) int64 rows of the candidates, best first, and their (Q, k) float64 scores.
@@ -136,8 +137,8 @@ class Side:
     """The vectors of one side, read block by block.
 
     Attributes:
-        loaded: (N, D) float32 unit vectors on the device, where it holds all of them: preparing a block and moving it
-            to a GPU takes longer than its product with another one.
+        loaded: (N, D) float32 unit vectors on the device, if it holds all of them. Preparing a block and moving it to a
+            GPU takes longer than multiplying it by another one.
     """
 
     def __init__(self, vectors: Vectors | Sequence[Vectors], name: str, device: str):
@@ -161,13 +162,13 @@ class Side:
         for rows in slices(len(self), _CHUNK):
             vectors = torch.from_numpy(np.array(self.parts[0][rows], np.float32)).to(self.device)
             lengths = vectors.double().norm(dim=1, keepdim=True)
-            self.loaded[rows] = vectors / lengths.float()  # as `unit` does, where it is quicker
+            self.loaded[rows] = vectors / lengths.float()  # as `unit` does, but on the device, which is quicker
 
     def __len__(self) -> int:
         return self.parts[0].shape[0]
 
     def _check(self, name: str) -> float:
-        """Length of the longest vector, all having been found sound."""
+        """Length of the longest vector; ValueError for bad vectors."""
         bad, longest = [], 0.0
         for start in range(0, len(self), _CHUNK):
             chunks = [part[start : start + _CHUNK] for part in self.parts]
@@ -194,7 +195,7 @@ class Side:
         return [part.astype(np.float64) for part in taken]
 
     def block(self, rows: slice, dtype: torch.dtype) -> tuple[list, float]:
-        """What the pass multiplies, and the longest vector that is lost by its precision."""
+        """The vectors that the pass multiplies, and the length of the largest rounding error among them."""
         parts = []
         if self.loaded is not None:
             parts.append(self.loaded[rows])
@@ -208,7 +209,7 @@ class Side:
 
 
 def _squares(part: Vectors) -> np.ndarray:
-    """(N,) squared lengths in float64; infinite or NaN where a number is."""
+    """(N,) squared lengths in float64; infinite or NaN if a number is."""
     with np.errstate(over="ignore", invalid="ignore"):
         if issparse(part):
             return part.astype(np.float64).power(2).sum(1)
@@ -237,7 +238,7 @@ def _check_alike(source: Side, target: Side) -> None:
 
 
 class _Found:
-    """The best so far of each of a side's vectors, and what everything else is known not to surpass."""
+    """For each vector of a side the best neighbours so far, and an upper bound for all others."""
 
     def __init__(self, scores: Tensor, rows: Tensor, rest: Tensor):
         self.scores, self.rows, self.rest = scores, rows, rest  # (R, kept) twice, (R,)
@@ -252,12 +253,13 @@ class _Found:
         return _Found(self.scores[rows], self.rows[rows], self.rest[rows])
 
     def add(self, groups: Tensor, maxima: Tensor, offset: int) -> None:
-        """Take in what is better.
+        """Add the scores that are better.
 
         Args:
-            groups: (R, G, W) scores with others; the one in group w and place g has the row `offset + g W + w`.
-            maxima: (R, W) of the groups.
-            offset: row of the first other vector.
+            groups: (R, G, W) scores with the other side; the one in group w and place g has the row
+                `offset + g W + w`.
+            maxima: (R, W) maxima of the groups.
+            offset: row of the first vector of the other side.
         """
         kept = self.scores.shape[1]
         row, group = self._better_groups(maxima, kept)
@@ -276,7 +278,7 @@ class _Found:
     def _better_groups(self, maxima: Tensor, kept: int) -> tuple[Tensor, Tensor]:
         """Row and group of every maximum above the row's `rest`."""
         is_better = maxima > self.rest[:, None]
-        # Where so many groups are better, everything below the last of them may be forgotten.
+        # If `kept` groups are better, everything below the last of them may be forgotten.
         crowded = (is_better.sum(1) >= kept).nonzero()[:, 0]
         if len(crowded):
             self.rest[crowded] = maxima[crowded].topk(kept, dim=1).values[:, -1].float()
@@ -285,7 +287,7 @@ class _Found:
 
 
 def _packed(row: Tensor, scores: Tensor, others: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """(count, most of a row) scores and rows of the others, from the left; `row` is in order."""
+    """(count, most of a row) scores and rows of the others, filled from the left; `row` is sorted."""
     per_row = torch.bincount(row, minlength=count)
     first_of_row = per_row.cumsum(0) - per_row
     place_in_row = torch.arange(len(row), device=row.device) - first_of_row[row]
@@ -298,7 +300,7 @@ def _packed(row: Tensor, scores: Tensor, others: Tensor, count: int) -> tuple[Te
 
 
 def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[int, int]) -> None:
-    """Take a block of scores in for both sides."""
+    """Add a block of scores to both sides."""
     count, width = scores.shape
     first_row, first_column = start
     spare = -width % _GROUP, -count % _GROUP
@@ -315,7 +317,7 @@ def _add(scores: Tensor, forward: _Found, backward: _Found | None, start: tuple[
 def search_blocks(
     source: Side, target: Side, k: int, size: int, dtype: torch.dtype, backward: bool = True
 ) -> Iterator[Neighbours]:
-    """Neighbours of the source's vectors and, where asked for, of the target's."""
+    """Neighbours of the source's vectors and, if `backward`, of the target's."""
     kept, device = k + _SPARE[dtype], source.device
     of_targets = _Found.nothing(len(target), kept, device) if backward else None  # grows over all rows of blocks
     decided, lost = [], [0.0, 0.0]
@@ -339,11 +341,11 @@ def search_blocks(
 def _decided(
     found: _Found, rows: slice, side: Side, other: Side, k: int, size: int, lost: float, dtype: torch.dtype
 ) -> Neighbours:
-    """The k best of a block's vectors by float64; where they may not be among those kept, all are looked at again."""
+    """The k best for a block's vectors by float64; if these may not be among those kept, all are searched again."""
     rough = found.scores.cpu().double().numpy()
     places = found.rows.cpu().numpy().astype(np.int64)
     rest = found.rest.cpu().double().numpy()
-    # How far a score of the pass may be from float64's: by the kernel, by the vectors' rounding, by the score's own.
+    # How far a score of the pass may be from float64: by the kernel, the rounding of the vectors, and its own rounding.
     scale = side.longest * other.longest
     rounding = 2.0**-8 if dtype is torch.bfloat16 else 2.0**-22
     error = (CLOSE + lost) * scale + rounding * np.abs(rough[:, k - 1])
@@ -364,10 +366,10 @@ def _decided(
 
 
 def _exact_scores(side: Side, row: np.ndarray, other: Side, other_row: np.ndarray) -> np.ndarray:
-    """(P,) float64 scores of pairs of rows, which lie in the order of `row`."""
+    """(P,) float64 scores of pairs of rows, sorted by `row`."""
     exact = np.empty(len(row))
     are_loaded = side.loaded is not None and other.loaded is not None
-    for pairs in slices(len(row), _PAIRS_ON_GPU if are_loaded else _PAIRS):  # whose vectors are held at once
+    for pairs in slices(len(row), _PAIRS_ON_GPU if are_loaded else _PAIRS):  # their vectors are in memory at once
         if are_loaded:
             x, y = side.loaded[torch.from_numpy(row[pairs])], other.loaded[torch.from_numpy(other_row[pairs])]
             exact[pairs] = (x.double() * y.double()).sum(1).cpu().numpy()
@@ -380,7 +382,7 @@ def _exact_scores(side: Side, row: np.ndarray, other: Side, other_row: np.ndarra
 
 
 def _again(side: Side, rows: np.ndarray, other: Side, k: int, size: int, dtype: torch.dtype) -> Neighbours:
-    """Neighbours of single vectors, looked for with more care: by float64 alone."""
+    """Neighbours of single vectors, searched again more exactly: bfloat16 in float32, float32 in float64."""
     if dtype is torch.bfloat16:
         some = copy(side)  # `longest` stays a bound; no further check
         some.parts = [part[rows] for part in side.parts]
@@ -407,10 +409,10 @@ def _block_size(sides: tuple[Side, Side], kept: int, memory: int, device: str) -
     for part in (*sides[0].parts, *sides[1].parts):
         if issparse(part):
             filled.append(part.nnz / part.shape[0])
-    lasting = 8 * kept * len(sides[1]) + 16 * kept * count  # what is kept of the target, and what is returned
+    lasting = 8 * kept * len(sides[1]) + 16 * kept * count  # what is kept for the target, and what is returned
 
     def need(size: int) -> int:
-        opened = size * kept * (_GROUP * 4 + 60)  # groups that the first block opens, and what is made of them
+        opened = size * kept * (_GROUP * 4 + 60)  # groups that the first block opens, and arrays made of them
         vectors = size * (2 * 14 * width + 40 * sum(filled)) + 2 * pairs * width * 8
         return int(lasting + 6 * size * size + opened + vectors + (24 * size * size if filled else 0))
 

@@ -1,4 +1,4 @@
-"""Pairs of translations out of two sets of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
+"""Pairs of translations from two sets of sentence vectors, by margin (Artetxe and Schwenk 2019)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ MARGINS = get_args(Margin)
 Choice = Literal["mutual", "forward", "backward", "max"]  # which pairs are taken, see `mine_vectors`
 SELECTIONS = get_args(Choice)
 Reader = Callable[[np.ndarray], Sequence[Vectors]]
-CANDIDATES = 32  # found with few weights of sparse vectors, and scored with all
+CANDIDATES = 32  # found with few weights of sparse vectors, then scored with all weights
 _TIE = 1e-7  # of margins
 _CHUNK = 4096  # source rows rescored at once
 
 
 class Mined(NamedTuple):
-    """Pairs, the best first; of equal ones those of lower rows first."""
+    """Pairs, best first; of equal ones those with lower rows first."""
 
     source: np.ndarray  # (P,) int64 rows
     target: np.ndarray  # (P,) int64 rows
     score: np.ndarray  # (P,) float64 margins
 
     def at(self, rows) -> Mined:
-        """Only those of these rows."""
+        """Only the pairs in these rows."""
         return Mined(self.source[rows], self.target[rows], self.score[rows])
 
 
@@ -53,19 +53,19 @@ def mine_vectors(
         >>> good = pairs.score >= 1.1
 
     Args:
-        source: (N, D) array, also memory-mapped, compared by cosine; a scipy matrix or several matrices of the same
-            texts, by inner product (see `both_ways`).
-        target: (M, D), of the same kind.
-        k: neighbours that a score is compared with, on either side; 4 as in the paper.
-        margin: what becomes of the score s of a pair, m being the mean of both sides' mean scores with their k nearest:
+        source: (N, D) array, also memory-mapped, compared by cosine; or a scipy matrix, or several matrices of the same
+            texts, compared by inner product (see `both_ways`).
+        target: (M, D) vectors of the same kind.
+        k: number of neighbours that a score is compared with, on either side; 4 as in the paper.
+        margin: how the score s of a pair is compared with m, the mean of both sides' mean scores with their k nearest:
             "ratio" s / m, "distance" s - m (half of CSLS), "absolute" s.
-        memory: beside the vectors, in bytes or such as "4GiB"; on a GPU of its memory.
-        device: of dense products; by default a GPU when there is one.
+        memory: memory to use beside the vectors, in bytes or such as "4GiB"; on a GPU, GPU memory.
+        device: device for dense products; by default a GPU if there is one.
         selection: "forward" takes every source's best of its k nearest, "backward" every target's, "mutual" the pairs
             that both take, "max" goes through those that either takes, best first, and uses no sentence twice.
-        dtype: of dense products, "float32" or "bfloat16"; it changes the time, not the pairs.
-        terms: search sparse vectors with so many of their weights (see `strongest`) for 32 candidates of each row, and
-            score these with all. Much quicker, and hardly a pair is another one.
+        dtype: number format of dense products, "float32" or "bfloat16"; it changes the time, not the pairs.
+        terms: number of weights of sparse vectors (see `strongest`) by which 32 candidates of each row are found, which
+            are then scored with all weights. This is much quicker and changes hardly a pair.
 
     Raises:
         ValueError: another margin or selection; a ratio to a mean score that is not positive; and as `both_ways`.
@@ -90,14 +90,14 @@ def rows_of(parts: Sequence[Vectors], rows: np.ndarray) -> list[Vectors]:
 
 
 def check_choices(margin: str, selection: str = "mutual") -> None:
-    """Raise the ValueError for a margin or a selection that there is not."""
+    """Raise ValueError for an unknown margin or selection."""
     for name, value, known in (("margin", margin, MARGINS), ("selection", selection, SELECTIONS)):
         if value not in known:
             raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}.")
 
 
 def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", selection: str = "mutual") -> Mined:
-    """The pairs out of both sides' neighbours; arguments and errors as for `mine_vectors`."""
+    """The pairs from both sides' neighbours; arguments and errors as for `mine_vectors`."""
     check_choices(margin, selection)
     (targets, target_margins), (sources, source_margins) = _best_both_ways(forward, backward, margin)
     of_sources = Mined(np.arange(len(targets)), targets, target_margins)
@@ -114,7 +114,7 @@ def select(forward: Neighbours, backward: Neighbours, margin: str = "ratio", sel
 
 
 def _best_both_ways(forward: Neighbours, backward: Neighbours, margin: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each side (N,) the best row of the other side for each of its rows, and its margin."""
+    """For each side (N,) the best row of the other side for each of its rows, and its margin."""
     source_means, target_means = forward.scores.mean(axis=1), backward.scores.mean(axis=1)
     best = []
     for side, own, others in ((forward, source_means, target_means), (backward, target_means, source_means)):
@@ -125,23 +125,23 @@ def _best_both_ways(forward: Neighbours, backward: Neighbours, margin: str) -> l
 
 
 def by_length(pairs: Mined, source: np.ndarray, target: np.ndarray) -> Mined:
-    """The pairs with margins of mean scores a word made comparable between short and long sentences.
+    """The pairs with margins of per-word scores made comparable between short and long sentences.
 
-    A score of links is a mean over words, and a few words agree by chance more often than many: the mean of n scores
-    deviates by 1 / sqrt(n) of what one does, so a margin is multiplied by sqrt(n). A higher power is better where only
-    long sentences have translations, and worse where short ones have them, too (benchmarks/mining_lengths.py).
+    A score of links is a mean over words, and few words agree by chance more often than many: the mean of n scores
+    deviates by 1 / sqrt(n) of what one score does, so a margin is multiplied by sqrt(n). A higher power is better if
+    only long sentences have translations, and worse if short ones have them, too (benchmarks/mining_lengths.py).
 
     Args:
-        pairs: with margins "distance" or "absolute".
+        pairs: pairs with margins "distance" or "absolute".
         source: (N,) lengths of all source sentences, in words.
-        target: (M,) of all target sentences.
+        target: (M,) lengths of all target sentences.
     """
     weights = length_weights(source[pairs.source], target[pairs.target])
     return _ordered(pairs.source, pairs.target, pairs.score * weights)
 
 
 def best_partners(forward: Neighbours, backward: Neighbours, margin: str) -> list[np.ndarray]:
-    """(N,) and (M,) best row of the other side for every row, by margin."""
+    """(N,) and (M,) the best row of the other side for every row, by margin."""
     return [rows for rows, _ in _best_both_ways(forward, backward, margin)]
 
 
@@ -152,16 +152,16 @@ def length_weights(source: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 
 def strongest(source: list[Vectors], target: list[Vectors], terms: int) -> tuple[list[Vectors], list[Vectors]]:
-    """The parts with `terms` weights a row of the sparse ones, those that add most to the inner products.
+    """The parts, sparse ones with only the `terms` weights a row that add most to the inner products.
 
     A weight counts as much as its product with the root mean square of the other side's weights in that dimension. The
-    largest weights are of rare segments, which hardly a text of the other side has: they would keep next to nothing of
-    the scores.
+    largest weights themselves belong to rare segments, which hardly any text of the other side contains: they would
+    keep next to nothing of the scores.
 
     Args:
         source: parts of one side's vectors, whose inner products add up.
-        target: the same of the other side.
-        terms: how many.
+        target: the same for the other side.
+        terms: number of weights.
     """
     if terms < 1 or not any(map(issparse, source)):
         raise ValueError(f"terms={terms}: give 1 or more, and sparse vectors, as terms counts their weights.")
@@ -182,7 +182,7 @@ def _spread(x: csr_array) -> np.ndarray:
 
 
 def _kept(x: csr_array, other_spread: np.ndarray, terms: int) -> csr_array:
-    """The `terms` weights of each row whose products with the other side's spread are largest."""
+    """Only the `terms` weights of each row whose products with the other side's spread are largest."""
     places = []
     for start, end in pairwise(x.indptr.tolist()):
         row_places = np.arange(start, end)
@@ -198,18 +198,18 @@ def _kept(x: csr_array, other_spread: np.ndarray, terms: int) -> csr_array:
 def rescored(
     candidates: Sequence[tuple[Neighbours, Neighbours]], source: Reader, target: Reader, k: int
 ) -> tuple[Neighbours, Neighbours]:
-    """The k best by the inner products of one kind of vectors among neighbours found with others.
+    """The k best, by the inner products of one kind of vectors, among neighbours found with other vectors.
 
-    For scores that would take too long for all pairs: sparse ones, fused ones.
+    This is for scores that would take too long for all pairs, such as sparse and fused ones.
 
     Args:
-        candidates: of each kind of vectors that proposes pairs what `both_ways` found.
-        source: rows to the parts of these rows' vectors, whose inner products add up; called chunk by chunk.
-        target: the same of the other side.
-        k: how many; the candidates' own k at most.
+        candidates: what `both_ways` found with each kind of vectors that proposes pairs.
+        source: function from rows to the parts of their vectors, whose inner products add up; called chunk by chunk.
+        target: the same for the other side.
+        k: number of neighbours; at most the candidates' own k.
     """
     sources, targets = len(candidates[0][0].rows), len(candidates[0][1].rows)
-    codes = []  # of pairs: source row * targets + target row, so that a pair that was found twice is scored once
+    codes = []  # source row * targets + target row of each pair, so that a pair found twice is scored once
     for forward, backward in candidates:
         codes.append((np.arange(sources)[:, None] * targets + forward.rows).ravel())
         codes.append((backward.rows * targets + np.arange(targets)[:, None]).ravel())
@@ -232,15 +232,15 @@ def paired_margins(
     backward: Neighbours,
     margin: str = "ratio",
 ) -> np.ndarray:
-    """(P,) margins of pairs that one already has: what `select` gives them where it finds them.
+    """(P,) margins of existing pairs: those that `select` gives to the pairs that it finds.
 
     Args:
-        source: as for `rescored`; dense vectors that are compared by cosine at unit length.
-        target: the same of the other side.
+        source: as for `rescored`; dense vectors that are compared by cosine have unit length.
+        target: the same for the other side.
         rows: (P,) source rows and (P,) target rows of the pairs.
         forward: what `both_ways` found for the source, whether the pairs are among it or not.
         backward: the same for the target.
-        margin: of `MARGINS`.
+        margin: one of `MARGINS`.
     """
     check_choices(margin)
     scores = np.empty(len(rows[0]))
@@ -252,7 +252,7 @@ def paired_margins(
 
 
 def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray) -> np.ndarray:
-    """(P,) scores of pairs of rows, every vector read once."""
+    """(P,) scores of pairs of rows; every vector is read once."""
     sides = []
     for reader, rows in ((source, row), (target, column)):
         distinct, places = np.unique(rows, return_inverse=True)
@@ -262,16 +262,16 @@ def _scores(source: Reader, target: Reader, row: np.ndarray, column: np.ndarray)
 
 
 def best_of_rows(row: np.ndarray, column: np.ndarray, scores: np.ndarray, count: int, k: int) -> Neighbours:
-    """The k best of each row, rows being in order.
+    """The k best of each row; `row` is sorted.
 
-    Rows with about as many pairs, to a factor of two, are sorted at once: a row that nearly all others name does not
-    make all rows as wide as itself.
+    Rows with about the same number of pairs, to a factor of two, are sorted together, so that a row that nearly all
+    others name does not make all rows as wide as itself.
     """
     sizes = np.bincount(row, minlength=count)
     starts = sizes.cumsum() - sizes
     width = min(k, int(sizes.max()))
     best_columns, best_scores = np.zeros((count, width), np.int64), np.full((count, width), -np.inf)
-    _, doublings = np.frexp(sizes - 1)  # 0 of one pair, 1 of two, 2 of three and four, 3 of five to eight, ...
+    _, doublings = np.frexp(sizes - 1)  # 0 for one pair, 1 for two, 2 for three and four, 3 for five to eight, ...
     for doubling in np.unique(doublings[sizes > 0]):
         rows = np.flatnonzero((doublings == doubling) & (sizes > 0))
         number = np.arange(sizes[rows].max())
@@ -302,7 +302,7 @@ def _ordered(source: np.ndarray, target: np.ndarray, score: np.ndarray) -> Mined
 
 
 def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
-    """The pairs of which neither side stands in a better one."""
+    """The pairs neither side of which is in a better pair."""
     is_source_used, is_target_used = np.zeros(sources, bool), np.zeros(targets, bool)
     kept = []
     for place, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist())):

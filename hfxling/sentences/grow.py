@@ -1,10 +1,10 @@
 """From two texts to a bitext: mine, learn from what was mined, mine again.
 
-The first round has an encoder's vectors, or links of known pairs, or both. The mean of each text is taken off its
-vectors, and the score of a pair is held against the nearest neighbours of both sides (half CSLS). Links and a linear
-head on the vectors are learnt from what is found, and from then on both scores count, each at the deviation of its
-scores between random sentences. What judges a source has not learnt from it: three parts of the sources are left out
-in turn. `impostors` says how good the pairs are.
+The first round uses an encoder's vectors, or links of known pairs, or both. The mean of each text is subtracted from
+its vectors, and the score of a pair is compared with the nearest neighbours of both sides (half CSLS). Links, and a
+linear head on the vectors, are learnt from the pairs found. From then on both scores count, each divided by the
+deviation of its scores between random sentences. Whatever judges a source has not learnt from it: each third of the
+sources is left out in turn. `impostors` estimates how good the pairs are.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .neighbours import TIE, Neighbours, best_first, one_or_all, unit
 from .precision import Precision
 
 FOLDS = 3
-LOOSE = 0.7  # estimated precision of what is learnt from
-K = 4  # neighbours that a score is held against
-AGREEMENT = 0.65  # how often links must score a pair that they did not learn from above one with a random target
-GAIN = 1.01  # of the number of good pairs, below which no further round is worth it
+LOOSE = 0.7  # estimated precision of the pairs that are learnt from
+K = 4  # neighbours that a score is compared with
+AGREEMENT = 0.65  # share of pairs not learnt from that links must score above pairs with a random target
+GAIN = 1.01  # growth of the number of good pairs below which no further round is worth it
 LEAST = 20  # pairs to begin with
-# Of the head that is learnt each round: as much of the encoder in it as of what pairs say.
+# The head that is learnt each round: encoder and pairs count alike.
 HEAD = {"shrinkage": 0.1, "anchor": 1.0}
-# How much the dense score counts beside that of links, each at its own deviation: of a quarter, a half and one the
-# best on twelve heaps of development text (benchmarks/mining_lengths.py).
+# Weight of the dense score beside that of links, each divided by its deviation: of a quarter, a half and one, the best
+# on twelve heaps of development text (benchmarks/mining_lengths.py).
 DENSE_SHARE = 0.5
-MOST_BLANK = 0.5  # of a text's sentences, that may have no vector of their own
+MOST_BLANK = 0.5  # share of a text's sentences that may have no vector of their own
 NO_PAIRS = Mined(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-_NOTHING = 1e-5  # length of a centred vector that says nothing
-_SAMPLE = 500  # sentences of a side whose scores show how much scores deviate
+_NOTHING = 1e-5  # a centred vector shorter than this says nothing
+_SAMPLE = 500  # sentences of a side from which the deviation of scores is measured
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class Round:
     """What a round found.
 
     Attributes:
-        number: from 0.
-        learnt: pairs that were learnt from, known ones among them.
-        mined: pairs that were mined, whatever their score.
-        kept: pairs that the next round learns from.
-        strict: pairs of the wanted precision.
-        estimate: of these; None where no threshold gives it.
+        number: number of the round, from 0.
+        learnt: number of pairs that were learnt from, known ones included.
+        mined: number of mined pairs, whatever their score.
+        kept: number of pairs that the next round learns from.
+        strict: number of pairs of the wanted precision.
+        estimate: their estimated precision; None if no threshold gives the wanted one.
     """
 
     number: int
@@ -68,12 +68,12 @@ class Round:
 
 @dataclass(frozen=True)
 class Grown:
-    """What it ends with."""
+    """The result of all rounds."""
 
     pairs: Mined  # of the wanted precision, best first
     learnt: Mined  # the pairs that a model is to learn from, beside known ones
     rounds: list[Round]  # all of them
-    best: Round  # the round that the pairs are of
+    best: Round  # the round that found the pairs
 
 
 def grow(
@@ -91,14 +91,15 @@ def grow(
     """Mine, learn from what was mined and from known pairs, and mine again, until there are hardly more good pairs.
 
     Args:
-        texts: N and M sentences, 15 at least.
+        texts: N and M sentences, at least 15.
         languages: codes of both.
-        vectors: (N, D) and (M, D) of an encoder, by cosine; without them links of known pairs alone count.
+        vectors: (N, D) and (M, D) vectors of an encoder, compared by cosine; without them only links of known pairs
+            count.
         known: known pairs that links learn from; none of their sentences is in the texts.
-        rounds: at most, after the first.
-        precision: wanted of the bitext.
-        seed: of folds and links.
-        memory: that the search may use.
+        rounds: largest number of rounds after the first.
+        precision: wanted precision of the bitext.
+        seed: random seed of folds and links.
+        memory: memory that the search may use.
         report: called with every round, the pairs that it mined, and what `of_precision` judges them by.
     """
     heaps = Heaps(texts, languages, vectors, known, seed, memory)
@@ -126,7 +127,7 @@ def grow(
 
 
 class Heaps:
-    """Both heaps, with their vectors where there are some."""
+    """Both heaps, with their vectors if there are any."""
 
     def __init__(self, texts, languages: tuple[str, str], vectors, known, seed: int, memory: int | str):
         self.texts = [list(side) for side in texts]
@@ -142,7 +143,7 @@ class Heaps:
         self.lengths = [word_counts(side, language) for side, language in zip(self.texts, self.languages)]
 
     def mine(self, learnt: Mined) -> tuple[Mined, tuple[Impostors, Impostors]]:
-        """All pairs, best first, and what their sides are given without each other."""
+        """All pairs, best first, and their impostors."""
         has_links = len(learnt.score) + len(self.known[0]) > 0
         if has_links:
             forward, backward = self._learnt_neighbours(learnt)
@@ -151,9 +152,9 @@ class Heaps:
         return mutual_pairs(forward, backward, self.lengths if has_links else None)
 
     def _learnt_neighbours(self, learnt: Mined) -> tuple[Neighbours, Neighbours]:
-        """K + 1 neighbours by links and head; of each source by those that did not learn from it."""
+        """K + 1 neighbours by links and head; those of a source by links and a head that did not learn from it."""
         forward = Neighbours(np.zeros((self.sizes[0], K + 1), np.int64), np.zeros((self.sizes[0], K + 1)))
-        source_rows, source_scores, agreements = [], [], []  # of every fold what the targets find in it
+        source_rows, source_scores, agreements = [], [], []  # for every fold, what the targets find in it
         for fold in range(FOLDS):
             rows = np.flatnonzero(self.fold == fold)
             taught, held_out = self._parts(learnt, fold)
@@ -164,7 +165,7 @@ class Heaps:
                 dense, deviation = self._head(*taught)
                 links_deviation = spread((source[self.sample[0]] @ target[self.sample[1]].T).toarray())
                 scale = DENSE_SHARE / deviation
-                # The inner products of the parts add up: it is enough to weight the source's.
+                # The inner products of the parts add up, so it is enough to weight the source's vectors.
                 sides = [
                     [scale * dense[0][rows], source[rows] / np.float32(links_deviation)],
                     [dense[1], target],
@@ -201,7 +202,7 @@ class Heaps:
         return source, model.encode(self.texts[1], self.languages[1], "document")
 
     def _head(self, source_rows: np.ndarray, target_rows: np.ndarray) -> tuple[list[np.ndarray], float]:
-        """Vectors of both heaps by a head of some pairs, and the deviation of their scores."""
+        """Vectors of both heaps by a head learnt from some pairs, and the deviation of their scores."""
         ready = self.dense
         if len(source_rows) >= LEAST:
             source = self.dense[0][source_rows].astype(np.float64)
@@ -212,9 +213,9 @@ class Heaps:
 
 
 def centred(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
-    """(N, D) vectors without the mean of their text, of unit length; those without a direction are like no other.
+    """(N, D) vectors without the mean of their text, at unit length; those without a direction get a random one.
 
-    `seed` is another one for each text: equal ones would give these the same directions.
+    `seed` must differ between the texts: the same seed would give them the same random directions.
     """
     given = np.asarray(vectors, np.float32)
     rows = np.flatnonzero(given.any(axis=1))  # a static model has no vector for a text of which it knows no word
@@ -228,13 +229,13 @@ def centred(vectors: np.ndarray, seed: int = 0) -> np.ndarray:
             f"{len(blank)} of {len(given)} sentences of a text have no vector or the same one: the model does not know "
             "the language. Give another model or known pairs."
         )
-    # Each gets a direction of its own, so that it is near to others by chance alone.
+    # Each gets a random direction, so that it is near others only by chance.
     ready[blank] = np.random.default_rng(seed).normal(size=(len(blank), given.shape[1]))
     return unit(ready)
 
 
 def _agreement(source: csr_array, target: csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """(P,) whether pairs score more by links than their sources do with the next pair's target; a tie is half."""
+    """(P,) whether links score a pair above its source with the next pair's target; a tie counts one half."""
     if not len(rows):
         return np.array([])
     own = source[rows].multiply(target[columns]).sum(axis=1)

@@ -1,18 +1,19 @@
-"""How many of the pairs that were mined are right, where no pair is known.
+"""How many of the mined pairs are right, if no pair is known.
 
-Take a pair's target away: whatever its source is given instead is wrong, an impostor. The same for its source. From
-all pairs, one at a time and from both sides, that shows how often a sentence without a translation gets a partner all
-the same, and with which scores; and so how many pairs of a score are wrong.
+Take a pair's target away: whatever its source is given instead is wrong, an impostor. The same is done with its source.
+Over all pairs, one at a time and from both sides, this shows how often a sentence without a translation gets a partner
+all the same, and with which scores; and so how many pairs with a score are wrong.
 
 Likely pairs are right, and their impostors are the best wrong partners there are. But sentences without a translation
-may be of another kind than those that have one (everyday talk beside news), with more partners that are free. Unlikely
-pairs show these: they are wrong already, so what they are given instead is the second best wrong partner, and counts
-as if it were by so much better as the best one is among likely pairs. The larger of both counts holds.
+may be of another kind than those that have one (everyday talk beside news), and have more free partners. Unlikely pairs
+show this: they are wrong already, so what they are given instead is only the second best wrong partner. Its score is
+raised by as much as the best impostor of likely pairs is ahead of the second best. The larger of both counts holds.
 
-A short text beside a long one leaves few impostors, and each of them stands for many sentences of the long one. But
-where nearly every sentence of the short text has a partner, wrong or right, a wrong one was not chosen among many: it
-is ahead of the next as the best impostor of a likely pair is ahead of the second best. So about half of the wrong
-pairs are closer than the median of these, and hardly a right one. Where that says that fewer are wrong, it holds.
+A short text beside a long one leaves few impostors, and each of them stands for many sentences of the long one. But if
+nearly every sentence of the short text has a partner, wrong or right, a wrong partner was not chosen among many: it is
+ahead of the next one by about as much as the best impostor of a likely pair is ahead of the second best. So about half
+of the wrong pairs are closer than the median of these gaps, and hardly any right pair is. If this count says that fewer
+pairs are wrong, it holds.
 """
 
 from __future__ import annotations
@@ -26,41 +27,41 @@ from .neighbours import Neighbours
 from .precision import Precision
 
 LIKELY = 0.9  # estimated precision of likely pairs
-FEWEST = 0.25  # of all pairs that these are at least
-UNLIKELY = 20  # pairs from which on they are counted
+FEWEST = 0.25  # least share of all pairs that are taken for likely ones
+UNLIKELY = 20  # least number of unlikely pairs; fewer are not counted
 # Chosen on bitexts made of NTREX's training lines (benchmarks/precision.py): the share of the gap between best and
 # second best wrong partner that unlikely pairs are given, and the relative deviation of the number of wrong pairs from
-# what impostors say, beside chance.
+# what impostors say, in addition to chance.
 SHARE = 0.85
 DEVIATION = 0.4
-# Chosen on lists of Lao; how many pairs may be close, on lists of Vietnamese and Chinese without a translation, too.
-COVERED = 0.9  # of the shorter text's sentences, that must have a partner: else it is one of two unlike texts
-CLOSE_OF_WRONG = 0.4  # of wrong pairs, that are close: less than half, so as not to promise too much
-MOST_CLOSE = 0.2  # of all pairs, that may be close: of unrelated texts more are, though their best pairs are not
+# Chosen on lists of Lao; MOST_CLOSE also on lists of Vietnamese and Chinese without a translation.
+COVERED = 0.9  # share of the shorter text's sentences that must have a partner; else the two texts are unlike
+CLOSE_OF_WRONG = 0.4  # share of wrong pairs that are close: less than half, so as not to promise too much
+MOST_CLOSE = 0.2  # share of all pairs that may be close: in unrelated texts more are, though their best pairs are not
 
 
 class Impostors(NamedTuple):
-    """What one side's sentences of P pairs are given without each other; -inf where another sentence keeps it."""
+    """What one side's sentences of P pairs are given without their partners; -inf if another sentence keeps it."""
 
     scores: np.ndarray  # (P,) as they are
-    raised: np.ndarray  # (P,) by the gap between the best and the second best wrong partner
-    is_close: np.ndarray  # (P,) whether the best one scores nearly as much as the partner, whoever keeps it
-    size: int  # sentences of that side's text
+    raised: np.ndarray  # (P,) raised by the gap between the best and the second best wrong partner
+    is_close: np.ndarray  # (P,) whether the best other one, kept or not, scores nearly as much as the partner
+    size: int  # number of sentences of that side's text
 
     def at(self, rows) -> Impostors:
-        """Only those of these pairs."""
+        """Only those of the pairs in these rows."""
         return Impostors(self.scores[rows], self.raised[rows], self.is_close[rows], self.size)
 
 
 def mutual_pairs(
     forward: Neighbours, backward: Neighbours, lengths: list[np.ndarray] | None = None
 ) -> tuple[Mined, tuple[Impostors, Impostors]]:
-    """Mutual pairs by distance, best first, and what their sides are given without each other.
+    """Mutual pairs by distance, best first, and what their sides are given if the partner is taken away.
 
     Args:
         forward: K + 1 neighbours of every source; scores are compared with the first K.
-        backward: the same of every target.
-        lengths: of the sentences of both sides in words, to weight scores of links by.
+        backward: the same for every target.
+        lengths: number of words of each sentence of both sides, to weight scores of links by.
     """
     nearest = [Neighbours(side.rows[:, :-1], side.scores[:, :-1]) for side in (forward, backward)]
     pairs = select(*nearest, "distance", "mutual")
@@ -85,7 +86,7 @@ def _given(
     margins = _margins_without(is_partner, scores, other_means[candidates], k)
     second, reached = np.sort(margins, axis=1)[:, -2:].T
     impostors = candidates[np.arange(len(rows)), margins.argmax(axis=1)]
-    gaps = (reached - second)[: _at_least(len(rows))]  # of likely pairs, which come first
+    gaps = (reached - second)[: _at_least(len(rows))]  # only likely pairs, which come first
     gap = np.median(gaps) if len(gaps) else 0.0
     # How far the partner is above the best other one. A row's own mean is the same for all of its candidates.
     against_own = scores - other_means[candidates] / 2
@@ -105,19 +106,19 @@ def _given(
 
 
 def _margins_without(is_partner: np.ndarray, scores: np.ndarray, other_means: np.ndarray, k: int) -> np.ndarray:
-    """(R, N) margins of all but the partner, -inf of it; a row's own mean is that of the k best that are left."""
+    """(R, N) margins without the partner, whose margin is -inf; a row's own mean is over the k best that are left."""
     scores = np.where(is_partner, -np.inf, scores)
     own_means = -np.sort(-scores, axis=1)[:, :k].mean(axis=1)
     return scores - (own_means[:, None] + other_means) / 2
 
 
 def of_precision(pairs: Mined, given: tuple[Impostors, Impostors], precision: float) -> tuple[Mined, Precision | None]:
-    """The most pairs, from the best on, of an estimated precision; none and None where no threshold gives it.
+    """As many pairs, best first, as have the estimated precision; no pairs and None if no threshold gives it.
 
     Args:
         pairs: mined, best first.
-        given: of `mutual_pairs`.
-        precision: wanted.
+        given: from `mutual_pairs`.
+        precision: wanted precision.
     """
     estimated = _Estimated(pairs, given)
     kept = _last(estimated.precision, precision)
@@ -145,23 +146,22 @@ def best_precision(pairs: Mined, given: tuple[Impostors, Impostors]) -> float:
 
 
 class _Estimated:
-    """What impostors say of P pairs.
+    """What impostors say about P pairs.
 
     Attributes:
-        sides: what they say of each side.
-        fewer: (P,) pairs down to each that are wrong, by the impostors of likely pairs.
-        wrong: (P,) the same, by those of unlikely pairs where these say that there are more, and by close pairs where
-            these say that there are fewer.
-        seen: (P,) how many impostors, or close pairs, say so.
-        precision: (P,) share of the pairs down to each that are right.
-        likely: pairs that are taken for likely ones.
+        sides: what they say about each side.
+        fewer: (P,) number of wrong pairs down to each pair, by the impostors of likely pairs.
+        wrong: (P,) the same, by those of unlikely pairs if these give more, and by close pairs if these give fewer.
+        seen: (P,) number of impostors, or close pairs, that this is based on.
+        precision: (P,) share of right pairs down to each pair.
+        likely: number of pairs that are taken for likely ones.
     """
 
     def __init__(self, pairs: Mined, given: tuple[Impostors, Impostors]):
         total = len(pairs.score)
         counts = np.arange(1, total + 1)
         self.likely = _at_least(total)
-        for _ in range(3):  # which pairs are likely hangs on the estimates, and these on which are
+        for _ in range(3):  # likely pairs depend on the estimates, and these on the likely pairs
             self.sides = [_Side(pairs.score, side.scores[: self.likely], side.size) for side in given]
             self.fewer = self.wrong = np.mean([side.wrong for side in self.sides], axis=0)
             if total - self.likely >= UNLIKELY:
@@ -173,7 +173,7 @@ class _Estimated:
             self.likely = max(self.likely, _last(self.precision, LIKELY))
 
     def _count_close(self, given: tuple[Impostors, Impostors]) -> None:
-        """Take what close pairs say where it is less, if nearly all of the shorter text has a partner."""
+        """Use the count of close pairs where it is lower, if nearly all of the shorter text has a partner."""
         shorter = min(given, key=lambda side: side.size)
         total = len(shorter.is_close)
         if total < COVERED * shorter.size or shorter.is_close.sum() > MOST_CLOSE * total:
@@ -186,10 +186,10 @@ class _Estimated:
 
 
 def _quantile(share: float, wrong: float, above: float) -> float:
-    """Of the number of wrong pairs: Poisson's, around a mean that impostors and the kind of bitext leave uncertain.
+    """Quantile of the number of wrong pairs: Poisson, with a mean that impostors and kind of bitext leave uncertain.
 
-    With a gamma distributed mean the number is negative binomial. The mean's relative variance is 1 / shape: 1 / n of n
-    impostors, and that of DEVIATION.
+    With a gamma distributed mean the number is negative binomial. The mean's relative variance is 1 / shape: 1 / n for
+    n impostors, plus DEVIATION squared.
     """
     from scipy.stats import nbinom  # slow to load
 
@@ -198,12 +198,12 @@ def _quantile(share: float, wrong: float, above: float) -> float:
 
 
 def _at_least(total: int) -> int:
-    """Pairs that are taken for likely ones, whatever they score."""
+    """Number of pairs that are taken for likely ones, whatever they score."""
     return int(np.ceil(FEWEST * total))
 
 
 def _last(estimates: np.ndarray, precision: float) -> int:
-    """How many pairs, from the best on, are of that precision."""
+    """How many pairs, best first, have that precision."""
     good = np.flatnonzero(estimates >= precision)
     return int(good[-1]) + 1 if len(good) else 0
 
@@ -211,14 +211,14 @@ def _last(estimates: np.ndarray, precision: float) -> int:
 class _Side:
     """What the impostors of one side say.
 
-    With q the share of sentences that get a partner without having a translation, R right pairs and N sentences, the
-    number of pairs is R + (N - R) q: which gives R. Of the pairs above a score (N - R) q(score) are wrong.
+    Let q be the share of sentences that get a partner without having a translation. With R right pairs and N sentences,
+    the number of pairs is R + (N - R) q, which gives R. Of the pairs above a score, (N - R) q(score) are wrong.
 
     Attributes:
-        right: pairs.
-        without: sentences that have none.
-        above: (P,) impostors that score at least what each pair scores.
-        wrong: (P,) pairs above each that are wrong; with one impostor more, so that few do not promise too much.
+        right: number of right pairs.
+        without: number of sentences without a translation.
+        above: (P,) number of impostors that score at least as much as each pair.
+        wrong: (P,) number of wrong pairs above each; one impostor is added, so that few do not promise too much.
     """
 
     def __init__(self, scores: np.ndarray, given: np.ndarray, size: int):

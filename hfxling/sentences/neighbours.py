@@ -1,10 +1,10 @@
-"""Vectors by cosine, CSLS or inner product: lengths, exact scores, ties; what the search of `blocks` is made of.
+"""Vectors by cosine, CSLS or inner product: lengths, exact scores, ties; the parts that `blocks` searches with.
 
 CSLS is 2 cos(x, y) - r(x) - r(y), r the mean cosine of a vector's k nearest on the other side (Conneau et al. 2018).
 
 The float32 product of the very same two vectors moves by up to 8e-7 with the processor's kernel and the shape of the
-product (64 to 4,096 dimensions). Scores closer than CLOSE to what they are compared with are therefore computed again
-in float64, where they tie within TIE: float32 rounding of the unit vectors, and of the neighbour means of CSLS.
+product (64 to 4,096 dimensions). So scores that are closer than CLOSE to what they are compared with are computed again
+in float64, where they tie within TIE: the float32 rounding of the unit vectors, and of the neighbour means of CSLS.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10
 
 
 class Neighbours(NamedTuple):
-    """The k best on the other side for each of N vectors, best first; of those that tie lower rows first."""
+    """The k best on the other side for each of N vectors, best first; among ties, lower rows first."""
 
     rows: np.ndarray  # (N, k) int64
     scores: np.ndarray  # (N, k) float64
 
 
 def joined(parts: Sequence[Neighbours]) -> Neighbours:
-    """Those of all vectors out of those of one part of them after the other."""
+    """Neighbours of all vectors, from those of consecutive parts."""
     rows = np.concatenate([part.rows for part in parts])
     scores = np.concatenate([part.scores for part in parts])
     return Neighbours(rows, scores)
@@ -50,7 +50,7 @@ def bytes_of(memory: int | str) -> int:
 
 
 def check_search(dtype: str, memory: int | str, **counts: int) -> None:
-    """Raise the ValueError for settings of a search that there are not; counts are 1 or more."""
+    """Raise ValueError for search settings that are not possible; counts must be 1 or more."""
     check_counts(1, **counts)
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}.")
@@ -74,15 +74,15 @@ def unit(x) -> np.ndarray:
 
 
 def blank_rows(x) -> np.ndarray:
-    """(N,) whether dense vectors are zero, as static embeddings give them for a text of which they know no word."""
+    """(N,) whether dense vectors are zero, as those of static embeddings for a text of which they know no word."""
     x = x if issparse(x) else np.asarray(x)
     if issparse(x) or x.ndim != 2:
-        return np.zeros(x.shape[0], bool)  # an empty sparse vector has its inner products; other shapes are refused
+        return np.zeros(x.shape[0], bool)  # empty sparse vectors are allowed; other shapes are refused later
     return ~x.any(axis=1)
 
 
 def unit_or_zero(rows: np.ndarray) -> np.ndarray:
-    """(..., D) rows at length one, in their own dtype; rows of zeros stay as they are."""
+    """(..., D) rows at length 1, in their own dtype; rows of zeros stay as they are."""
     return rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), 1e-30)
 
 
@@ -113,7 +113,7 @@ def one_or_all(parts: list[Vectors]) -> Vectors | list[Vectors]:
 def ranking_vectors(
     source, target, method: str = "cosine", *, csls_k: int = 10, pools: tuple | None = None, block_size: int = 1000
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors whose dot products rank as the method does; arguments as for `nearest`.
+    """Vectors whose dot products rank as the method does; arguments as for `blocks.nearest`.
 
     Returns:
         Two new float32 arrays: unit vectors, (N, D) and (M, D); for CSLS (N, D + 2) and (M, D + 2), whose two more
@@ -146,7 +146,7 @@ def score_blocks(source: np.ndarray, target: np.ndarray, block_size: int) -> Ite
 
 
 def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Mask of the scores that are at least `least`; close calls are decided in float64.
+    """Mask of the scores that are `least` or more; close calls are decided in float64.
 
     Args:
         block: (B, C) float32 scores of B source and C target vectors.
@@ -154,7 +154,7 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
         source: the (B, D) vectors.
         target: the (C, D) vectors.
     """
-    mask = block >= (least - CLOSE).astype(np.float32)  # all that may be; the close ones among them are looked at next
+    mask = block >= (least - CLOSE).astype(np.float32)  # all candidates; the close ones among them are checked next
     is_close = block <= (least + CLOSE).astype(np.float32)
     is_close &= mask
     places = np.flatnonzero(is_close)
@@ -165,12 +165,12 @@ def reaching(block: np.ndarray, least: np.ndarray, source: np.ndarray, target: n
 
 
 def as_array(x: Vectors) -> np.ndarray:
-    """A scipy matrix as an array; an array as it is."""
+    """A scipy matrix as an array; an array unchanged."""
     return x.toarray() if issparse(x) else x
 
 
 def slices(count: int, size: int) -> Iterator[slice]:
-    """So many rows in blocks of that size; the last one may be smaller."""
+    """Slices of `size` rows that cover `count` rows; the last one may be smaller."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
@@ -187,10 +187,10 @@ def exact_scores(source: np.ndarray, target: np.ndarray, row: np.ndarray, column
 
 
 def best_first(rows: np.ndarray, scores: np.ndarray, k: int, tie: float) -> tuple[np.ndarray, np.ndarray]:
-    """The k best of (Q, K) rows and scores, in order; those that tie with the best of them in the order of rows."""
+    """The k best of (Q, K) rows and scores, best first; scores that tie are in the order of their rows."""
     order = np.lexsort((rows, -scores), axis=1)
     rows, scores = np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-    # Ties are those with the best of their group: compared with the one before each, a slow slope would be one group.
+    # A tie is with the best of its group: compared one by one with the score before, a slow slope would be one group.
     best, group = scores[:, 0].copy(), np.zeros(rows.shape, np.int64)
     for place in range(1, rows.shape[1]):
         is_lower = scores[:, place] < best - tie

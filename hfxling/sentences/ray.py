@@ -1,8 +1,8 @@
 """Mining past one machine: ray.data encodes text, tiles of the search are Ray's tasks. Extra `ray`.
 
 The cluster is the one that RAY_ADDRESS names, whose machines need hfxling, or one that is started here for as long as
-the process runs. What is computed, and from what, is the same as in one process, so the same comes out, byte for byte,
-where the number of threads is (Ray gives a task one). Work of a worker that dies is done again by another.
+the process runs. The computation is the same as in one process, so the result is the same, byte for byte, if the number
+of threads is the same (Ray gives each task one). If a worker dies, another one does its work again.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .neighbours import Neighbours, Vectors
 from .shards import Tile, of_tile
 
 Encode = Callable[[list[str]], Vectors]
-_AHEAD = 2  # tiles for every one that can be worked on at once
+_AHEAD = 2  # tiles that are submitted for each that can be worked on at once
 
 
 def connect(workers: int | None = None) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start one on this machine, with a worker a processor or so many."""
+    """Join the cluster that RAY_ADDRESS names, or start one here, with `workers` or one for each processor."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         return
     options = {"log_to_driver": False, "logging_level": logging.ERROR}
     if not (address := os.environ.get("RAY_ADDRESS")):
-        # a cluster of ours tells its makers nothing, nor us that the arguments of workers lie where Ray itself put them
-        # (unless the user's environment says otherwise)
+        # A cluster that we start reports nothing to Ray's makers, and does not tell us that the arguments of workers
+        # are where Ray itself put them (unless the user's environment says otherwise).
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"} | os.environ
         ray.init(address="local", num_cpus=workers, include_dashboard=False, **options)
         return
@@ -45,7 +45,7 @@ def connect(workers: int | None = None) -> None:
 
 
 def _slots(device: str | None) -> tuple[int, dict]:
-    """How many tasks the cluster works on at once, and what each of them needs beside a processor."""
+    """How many tasks the cluster works on at once, and what each of them needs in addition to a processor."""
     resources = ray.cluster_resources()
     if resources.get("GPU") and (device is None or device.startswith("cuda")):
         return int(resources["GPU"]), {"num_gpus": 1}
@@ -55,7 +55,7 @@ def _slots(device: str | None) -> tuple[int, dict]:
 def tiles(
     source: list[Vectors], target: list[Vectors], places: Sequence[Tile], k: int, options: dict
 ) -> Iterator[tuple[Neighbours, Neighbours]]:
-    """What each tile holds, in order, each a task; `run` of `hfxling.sentences.shards.search`."""
+    """The neighbours in each tile, in order, each tile a task; the `run` of `hfxling.sentences.shards.search`."""
     connect()
     slots, need = _slots(options.get("device"))
     task = ray.remote(of_tile).options(**need)
@@ -66,7 +66,7 @@ def tiles(
         for side, held, rows in zip((source, target), shards, place):
             key = (rows.start, rows.stop)
             if key not in held:
-                if side is source:  # tiles come row by row: no other will need the last one
+                if side is source:  # tiles come row by row: no later tile needs the last shard
                     held.clear()
                 held[key] = ray.put([_part(vectors, rows) for vectors in side])
             tile.append(held[key])
@@ -78,7 +78,7 @@ def tiles(
 
 
 def _part(vectors: Vectors, rows: slice) -> Vectors:
-    """Some rows of vectors, of an array in memory even where that is a file."""
+    """Some rows of vectors; those of an array are read into memory even if it is a file."""
     part = vectors[rows]
     return np.asarray(part) if isinstance(vectors, np.ndarray) else part
 
@@ -89,11 +89,11 @@ def _result(task: ray.ObjectRef) -> tuple[Neighbours, Neighbours]:
 
 
 class Encoder:
-    """Encodes batches of text on the cluster, those that it was told of beforehand side by side.
+    """Encodes batches of text on the cluster; batches that were announced beforehand run side by side.
 
     Args:
-        make: makes what encodes, in each worker once; has to be picklable, and to do the same everywhere.
-        device: where it does.
+        make: makes the encoding function, once in each worker; has to be picklable, and to do the same everywhere.
+        device: device to encode on.
     """
 
     def __init__(self, make: Callable[[], Encode], device: str | None = None):
@@ -101,7 +101,7 @@ class Encoder:
         self._results, self._left = iter(()), 0
 
     def expect(self, batches: Sequence[list[str]]) -> None:
-        """Begin with batches that will be asked for in this order; not all have to be."""
+        """Begin with batches that will be asked for in this order; some may be left out."""
         if not batches:
             return
         connect()
@@ -140,14 +140,14 @@ class _Worker:
         try:
             self.encode = self.encode or self.make()
             outcome = self.encode(list(texts))
-        except Exception as error:  # raised where it is read: Ray would tell of it at length
+        except Exception as error:  # raised where the outcome is read, as Ray would report it at length
             outcome = error
         return {"texts": [list(texts)], "outcome": np.array([pickle.dumps(outcome, protocol=5)], dtype=object)}
 
 
 @contextmanager
 def _as_here() -> Iterator[None]:
-    """What went wrong in a task, as if it had gone wrong here."""
+    """Raise what went wrong in a task as if it had gone wrong here."""
     try:
         yield
     except ray.exceptions.RayTaskError as error:

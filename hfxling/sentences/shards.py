@@ -1,7 +1,7 @@
-"""Neighbours of both sides tile by tile, each kept on disk when it is done: a search that was stopped goes on.
+"""Neighbours of both sides tile by tile; each tile is kept on disk when it is done, so a stopped search continues.
 
-A tile is a shard of the source against a shard of the target. What its vectors' nearest are is a Parquet file, and
-files of one side's shard merge into one.
+A tile is a shard of the source against a shard of the target. Its vectors' nearest neighbours are a Parquet file, and
+the files of one side's shard are merged into one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Run = Callable[[list[Vectors], list[Vectors], Sequence[Tile], int, dict], Iterat
 def one_by_one(
     source: list[Vectors], target: list[Vectors], tiles: Sequence[Tile], k: int, options: dict
 ) -> Iterator[tuple[Neighbours, Neighbours]]:
-    """What `both_ways` finds in each tile, as it is asked for, in this process."""
+    """What `both_ways` finds in each tile, one after the other, in this process."""
     for rows, columns in tiles:
         yield of_tile([x[rows] for x in source], [x[columns] for x in target], k, options)
 
@@ -51,21 +51,21 @@ def search(
     run: Run = one_by_one,
     **options,
 ) -> tuple[Neighbours, Neighbours]:
-    """The same as `both_ways`, one row of tiles after the other.
+    """The result of `both_ways`, computed one row of tiles after the other.
 
     Args:
         source: parts of one side's vectors (one, or several whose inner products add up).
-        target: the same of the other side.
-        k: neighbours.
-        folder: where tiles are kept; the caller removes it when it has what it wants.
-        key: everything that tiles hang on (texts, model, settings), as JSON can hold it.
-        shard: rows of a side in a tile, about.
-        done: told the number of pairs of vectors of every finished tile, also of those found in the folder.
-        run: gives what is found in each of some tiles, in their order; on a cluster `hfxling.sentences.ray.tiles`.
-        **options: of `both_ways`.
+        target: the same for the other side.
+        k: number of neighbours.
+        folder: where tiles are kept; the caller removes it in the end.
+        key: everything that tiles depend on (texts, model, settings), as values that JSON can hold.
+        shard: approximate number of rows of a side in a tile.
+        done: called with the number of pairs of vectors of every finished tile, also of those found in the folder.
+        run: gives the neighbours found in each of some tiles, in order; on a cluster `hfxling.sentences.ray.tiles`.
+        **options: options of `both_ways`.
 
     Raises:
-        ValueError: the folder holds tiles of another key or damaged ones, and as `both_ways`.
+        ValueError: the folder holds damaged tiles or tiles of another key; and as `both_ways`.
     """
     folder = Path(folder)
     claim(folder, {**key, "k": k, "shard": shard})
@@ -95,7 +95,7 @@ def search(
 
 
 def _shards(count: int, size: int, k: int) -> list[slice]:
-    """Even ones of about that size, none with fewer than k rows."""
+    """Even shards of about that size, none with fewer than k rows."""
     shards = max(1, min(-(-count // size), count // k))
     ends = np.linspace(0, count, shards + 1).astype(int).tolist()
     return [slice(start, stop) for start, stop in pairwise(ends)]
@@ -104,8 +104,8 @@ def _shards(count: int, size: int, k: int) -> list[slice]:
 def _merge_row(folder: Path, i: int, rows: Sequence[slice], columns: Sequence[slice], k: int, tie: float) -> None:
     """Merge a row of tiles for the source's shard, and each tile for the target's; may be stopped at any time.
 
-    The forward file comes last of what is written: where it is, the row is done. A target's file says how many rows are
-    merged in it, so that a row that was stopped half way is not merged into it twice.
+    The forward file is written last: if it is there, the row is done. A target's file says how many rows are merged in
+    it, so that a row that was stopped half way is not merged into it twice.
     """
     forward_path = folder / f"forward_{i}.parquet"
     if not forward_path.exists():

@@ -1,4 +1,4 @@
-"""Tables of sentences in files: TSV or Parquet, as the file is called."""
+"""Tables of sentences in files: TSV or Parquet, by the file's ending."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BREAKS = re.compile(r"[\t\r\n]+")
 
 
 def check_table(path: str | Path, what: str = "pairs", name: str = "output") -> None:
-    """Raise the ValueError for a file of another name; a device or pipe may have any, and gets TSV."""
+    """Raise ValueError for a file with another ending; a device or pipe may have any name, and gets TSV."""
     if not is_stream(path) and Path(path).suffix.lower() not in (".tsv", ".parquet"):
         raise ValueError(f"{name}={str(path)!r}: {what} are written as .tsv or .parquet; give a name with that ending.")
 
@@ -32,7 +32,7 @@ def columns_of(names: Sequence[str], rows: Sequence[tuple]) -> dict[str, list]:
 
 
 def to_tsv(columns: Columns, *, header: bool = True) -> tuple[str, int]:
-    """A line a row, and how many texts have tabs or line breaks, which become spaces."""
+    """One line for each row, and how many texts have tabs or line breaks, which become spaces."""
     lines = ["\t".join(columns) + "\n"] if header else []
     changed = 0
     for row in zip(*columns.values()):
@@ -64,7 +64,7 @@ def write_tables(*tables: tuple[str | Path, Columns, bool]) -> int:
         How many texts a TSV could not hold as they are; see `to_tsv`.
     """
     changed = 0
-    # What cannot be taken back comes last, and is finished first: where a pipe breaks, no file is written either.
+    # Streams cannot be taken back, so they come last and are finished first: if one breaks, no file is written.
     streams_last = sorted(tables, key=lambda table: is_stream(table[0]))
     with ExitStack() as all_of_them:
         for path, columns, header in streams_last:
