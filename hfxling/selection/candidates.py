@@ -1,4 +1,4 @@
-"""What competes in `select`: everything learns from the same pairs and ranks those that were left out."""
+"""The models that compete in `select`: all learn from the same pairs and rank those that were left out."""
 
 from __future__ import annotations
 
@@ -52,30 +52,30 @@ from hfxling.progress import bar
 from hfxling.words.encoder import WordEncoder
 
 logger = logging.getLogger(__name__)
-# Pairs up to which an encoder's help in learning links is tried unasked (with more it costs minutes), and centred
-# vectors are fused with the links, beside a head, which of so few pairs may learn nothing that helps the links.
+# Up to this number of pairs an encoder's help in learning links is tried unasked (with more it costs minutes), and
+# centred vectors, too, are fused with the links, as a head may learn nothing from few pairs that helps the links.
 FEW = 500
-Ranks = tuple[np.ndarray, np.ndarray]  # of the left-out pairs, from source to target and back
+Ranks = tuple[np.ndarray, np.ndarray]  # ranks of the left-out pairs, from source to target and back
 
 
 @dataclass
 class Candidate:
-    """One of what competes, and how it did."""
+    """One of the models that compete, and its results."""
 
     name: str  # encoder, centred, head, layers, static, sparse, fused, finetuned or finetuned_fused
-    needs_language: bool = False  # whether who encodes a text has to say its language
-    needs_remote_code: bool = False  # whether a client without hfxling has to trust the code in the folder
-    needs_hfxling: bool = False  # whether no client but hfxling reads it
+    needs_language: bool = False  # whether users have to give the language of a text
+    needs_remote_code: bool = False  # whether users without hfxling have to trust code in the folder
+    needs_hfxling: bool = False  # whether only hfxling can use it
     megabytes: float = 0.0  # of the weights, the encoder's included
-    ranks: dict[int, Ranks] = field(default_factory=dict)  # by fold, of left-out pairs' translations; 1 is the first
-    cpu_s: list[float] = field(default_factory=list)  # of every fold's fit; the encoder's own are not counted
-    left_out: str = ""  # why it does not compete, in words; "" where it does
+    ranks: dict[int, Ranks] = field(default_factory=dict)  # by fold, ranks of left-out pairs' translations; 1 is best
+    cpu_s: list[float] = field(default_factory=list)  # of every fold's fit, without those of the encoder as it came
+    left_out: str = ""  # why it does not compete; "" if it does
 
     def hits(self, direction: int | None = None, folds: Iterable[int] | None = None) -> np.ndarray:
         """(N,) 100 for every pair found first, else 0, from source to target (0) or back (1); by default their mean.
 
-        By default these are the pairs of all folds that it competed in. Both directions of a pair are no two samples:
-        what is hard to find one way is mostly hard to find the other way, too.
+        By default these are the pairs of all folds that it competed in. The two directions of a pair are not two
+        samples: a pair that is hard to find one way is mostly hard to find the other way, too.
         """
         directions = (0, 1) if direction is None else (direction,)
         hits = []
@@ -84,13 +84,13 @@ class Candidate:
         return np.concatenate(hits)
 
     def lead(self, other: Candidate) -> np.ndarray:
-        """(N,) how much more of each sentence it finds than another one does, in the folds that both competed in."""
+        """(N,) by how much its hits exceed another candidate's, for each pair of the folds that both competed in."""
         folds = [fold for fold in self.ranks if fold in other.ranks]
         return self.hits(folds=folds) - other.hits(folds=folds)
 
     @property
     def precision(self) -> float:
-        """P@1 in %, of both directions: what the winner is chosen by."""
+        """P@1 in %, over both directions; the winner is chosen by it."""
         return float(self.hits().mean())
 
     @property
@@ -100,7 +100,7 @@ class Candidate:
 
     @property
     def needs(self) -> str:
-        """The three of `needs_...` in words."""
+        """The three `needs_...` in words."""
         needs = {
             "the texts' language": self.needs_language,
             "trust_remote_code": self.needs_remote_code,
@@ -117,14 +117,14 @@ class TrainingText:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Of source and target."""
+        """Language codes of source and target."""
         return self.corpus.pairs[0].languages
 
     def __len__(self) -> int:
         return len(self.corpus.pairs[0].train)
 
     def texts(self, side: int, rows: np.ndarray | None = None) -> list[str]:
-        """The texts of the source (0) or the target (1), or some rows of them."""
+        """The texts of the source (0) or the target (1), all or some rows."""
         texts = self._sides[side]
         return texts if rows is None else [texts[row] for row in rows]
 
@@ -139,7 +139,7 @@ class TrainingText:
 
 
 class Encoder:
-    """The frozen encoder as it came: what everything else has to beat."""
+    """The frozen encoder as it came, which everything else has to beat."""
 
     def __init__(self, sides: Sequence[np.ndarray], megabytes: float, *, needs_remote_code: bool = False):
         """`sides` are its vectors of the source and of the target."""
@@ -154,9 +154,9 @@ class Encoder:
 
 
 class Head:
-    """A linear head on one layer of the encoder, or on several: one map a language, or one for both.
+    """A linear head on one layer of the encoder or on several: one map for each language, or one for both.
 
-    Fitted on all pairs, which says of what form it is and with which settings; the folds fit the same anew.
+    It is fitted on all pairs first, which decides its form and settings; each fold fits the same form anew.
     """
 
     method = "siamese"
@@ -171,7 +171,7 @@ class Head:
         run: Run,
         megabytes: float,
     ):
-        """`sides` are the vectors that it maps, `run` says what was fitted on all of them."""
+        """`sides` are the vectors that it maps, `run` is the fit on all of them."""
         self.recipe, self.training_args, self.prepared = recipe, training_args, prepared
         self.sides, self.run = sides, run
         self.settings = narrowed(siamese.HeadSettings, recipe)
@@ -179,7 +179,7 @@ class Head:
         self.candidate = Candidate(
             name,
             needs_language=self.form == TIED or (self.form == INFONCE and not recipe.one_map),
-            # Vectors of several layers need a module of this package, which sentence-transformers lacks.
+            # Vectors of several layers need a module that sentence-transformers does not have.
             needs_remote_code=recipe.layers is not None or run.reached.get("runs_code", False),
             megabytes=megabytes,
         )
@@ -201,11 +201,11 @@ class Head:
         self.maps = fit_form(self.form, self.run.reached, *doubles, trained)
 
     def fit_all(self) -> Run:
-        """What is written: the head that was fitted on all pairs."""
+        """The head that is written, fitted on all pairs."""
         return self.run
 
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
-        """(N, D) vectors of some texts of a side, by what was fitted last."""
+        """(N, D) vectors of some texts of a side, by the head that was fitted last."""
         (ready,) = head_inputs(self.inputs, {self.recipe.languages[side]: self._vectors(side, rows)})
         return self.maps[side](ready.astype(np.float64))
 
@@ -214,7 +214,7 @@ class Head:
 
 
 class Links:
-    """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made of the same."""
+    """Word links counted in the pairs: `sparse` vectors, and `static` word vectors made from the same links."""
 
     method = "lexical"
 
@@ -229,14 +229,14 @@ class Links:
     ):
         self.recipe, self.text, self.training_args, self.cache_dir = recipe, text, training_args, Path(cache_dir)
         self.prompt, self.device = prompt, device
-        self.kept: list[Path] = []  # folders that a run goes on from when it was stopped
+        self.kept: list[Path] = []  # folders from which a stopped run continues
         self.settings = narrowed(lexical.LinkSettings, recipe)
         self.static = Candidate("static")
         self.sparse = Candidate("sparse", needs_language=True, needs_remote_code=True)
 
     @cached_property
     def encoder(self) -> WordEncoder | None:
-        """Whose similarities of words count, too, when links are learnt."""
+        """The encoder whose word similarities help to learn links."""
         if self.recipe.encoder is None:
             return None
         return word_encoder(
@@ -244,7 +244,7 @@ class Links:
         )
 
     def can_be_read(self) -> bool:
-        """Whether the encoder that helps can read the text; why not is logged."""
+        """Whether the helping encoder can read the text; if not, the reason is logged."""
         try:
             return self.encoder is not None
         except ValueError as error:
@@ -252,7 +252,7 @@ class Links:
             return False
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """Count the links of some pairs, and rank the others; what an earlier run has counted is taken from there."""
+        """Count the links of some pairs, and rank the others, or read what an earlier run has counted."""
         facts = {"seed": self.training_args.seed, "settings": asdict(self.settings), "languages": self.text.languages}
         if self.recipe.encoder is not None:
             facts["encoder"] = [identity(self.recipe.encoder, self.recipe.encoder_revision), self.prompt]
@@ -269,9 +269,9 @@ class Links:
         self.static.needs_language = outcome["static_needs_language"]
 
     def _fitted(self, folder: Path, kept: np.ndarray, held: np.ndarray) -> tuple[LexicalModel, dict]:
-        """The links of some pairs and how they rank the others: what lies in the folder, or is written there now.
+        """The links of some pairs and how they rank the others: read from the folder, or computed and written there.
 
-        Another run on the same pairs that has ended may take the folder away at any time.
+        Another run on the same pairs may remove the folder at any time, when it ends.
         """
         while True:
             if not folder.is_dir():
@@ -305,15 +305,15 @@ class Links:
             (scratch / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
 
     def fit_all(self) -> Run:
-        """What is written: the links of all pairs."""
+        """The links that are written, of all pairs."""
         self.prepared = PreparedLinks(self.text.corpus, link_views(self.text.corpus, self.settings, self.encoder))
         return lexical.run(self.recipe, self.training_args, self.prepared)
 
 
 def better_links(alone: Links, helped: Links, held: np.ndarray) -> Links:
-    """Of links counted alone and with the help of an encoder those that find more of the pairs that are left out.
+    """The links that find more of the left-out pairs: those counted alone, or with the help of an encoder.
 
-    An encoder that cannot read the text helps nothing.
+    An encoder that cannot read the text is no help.
     """
     if not helped.can_be_read():
         return alone
@@ -326,7 +326,7 @@ def better_links(alone: Links, helped: Links, held: np.ndarray) -> Links:
 
 
 def precision_in_first_fold(links: Links, kept: np.ndarray, held: np.ndarray) -> float:
-    """P@1 of static and sparse vectors together, as in the contest, in which they compete again."""
+    """Sum of the P@1 of static and sparse vectors in the first fold; both compete again in the contest."""
     links.compete(0, kept, held)
     precision = links.static.precision + links.sparse.precision
     for candidate in (links.static, links.sparse):
@@ -336,7 +336,7 @@ def precision_in_first_fold(links: Links, kept: np.ndarray, held: np.ndarray) ->
 
 
 class Finetuning:
-    """The encoder itself trained further on the pairs, by translation ranking; one fold has to say how good it is."""
+    """The encoder itself, trained further on the pairs by translation ranking; it competes in one fold only."""
 
     method = "dap"
 
@@ -350,18 +350,18 @@ class Finetuning:
         cache_dir: str | Path,
     ):
         self.recipe, self.text, self.clock, self.seed, self.device = recipe, text, clock, seed, device
-        self.prepared = text  # publishing and DAP's card read its corpus
+        self.prepared = text  # publishing and the card of DAP read its corpus
         self.cache_dir = Path(cache_dir)
-        self.kept: list[Path] = []  # files that a run goes on from when it was stopped
+        self.kept: list[Path] = []  # files from which a stopped run continues
         weights = _empty_transformer(recipe.base_model, recipe.base_revision)
         self.candidate = Candidate("finetuned", megabytes=_megabytes(weights))
-        self.model: Finetuned | None = None  # that was trained last
-        self.final: Finetuned | None = None  # that was trained on all pairs
+        self.model: Finetuned | None = None  # trained last
+        self.final: Finetuned | None = None  # trained on all pairs
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
         """Train on some pairs, for as many epochs as there is time for in both trainings, and rank the others.
 
-        The second training is that on all pairs, which is what may be written.
+        The second training is the one on all pairs, whose model may be written.
         """
         start = time.process_time()
         held_out = self.text.texts(0, held), self.text.texts(1, held)
@@ -389,11 +389,11 @@ class Finetuning:
         self.candidate.ranks[fold] = self.model.ranks
 
     def embed(self, side: int, rows: np.ndarray) -> np.ndarray:
-        """(N, D) vectors of some texts of a side, by what was trained last."""
+        """(N, D) vectors of some texts of a side, by the model that was trained last."""
         return self.model.encode(self.text.texts(side, rows))
 
     def fit_all(self) -> Run:
-        """What is written: the encoder trained on all pairs, for as many epochs as were best."""
+        """The encoder that is written, trained on all pairs for the best number of epochs."""
         if self.final is None:
             self.final = self._train(self.text.corpus, self.model.epochs)
         final = self.final
@@ -426,7 +426,7 @@ class Fused:
         self.fusion: Fusion | None = None
 
     def compete(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """Keep the vectors of the left-out pairs, by the dense model and the links that were fitted last."""
+        """Keep the left-out pairs' vectors, by the dense model and the links that were fitted last."""
         if fold not in self.dense.candidate.ranks:
             return
         pool = kept[pool_rows(len(kept))]
@@ -464,19 +464,19 @@ class Fused:
                 ranks.append(gold_ranks(queries, documents, method="dot")[0])
             self.candidate.ranks[fold] = tuple(ranks)
         dense, sparse = self.dense.candidate, self.links.sparse
-        # Fine-tuning competes in the first fold alone, which zip then stops at.
+        # Fine-tuning competes only in the first fold, after which zip stops.
         self.candidate.cpu_s = [of_dense + of_sparse for of_dense, of_sparse in zip(dense.cpu_s, sparse.cpu_s)]
         self.candidate.megabytes = dense.megabytes + sparse.megabytes
 
     def writer(self, write: Callable[[Path], None], links: Path) -> Callable[[Path], None]:
-        """What writes the dense encoder's folder, and beside its weights how it is added to the links."""
+        """A function that writes the dense encoder's folder, and in it how its scores are added to the links'."""
 
         def written(folder: Path) -> None:
             write(folder)
             dense, sparse = SentenceEncoder(str(folder), trust_remote_code=True), LexicalEncoder(str(links))
 
             def embed(side: int, rows: np.ndarray) -> np.ndarray:
-                # a head goes by language, whatever the role
+                # a head depends on the language, not on the role
                 language = self.text.languages[side] if dense.routes else None
                 return dense.encode(self.text.texts(side, rows), language)
 
@@ -488,10 +488,10 @@ class Fused:
 
 @dataclass
 class Competitors:
-    """All that competes; what was not asked for is missing."""
+    """All that competes; None or empty for what was not asked for."""
 
     links: Links | None = None
-    links_in_every_fold: bool = True  # no where they are a part of `finetuned_fused` alone, which has one fold
+    links_in_every_fold: bool = True  # False if only `finetuned_fused`, which has one fold, needs them
     encoder: Encoder | None = None
     heads: dict[str, Head] = field(default_factory=dict)
     fused_heads: list[Fused] = field(default_factory=list)  # each head with the links
@@ -500,11 +500,11 @@ class Competitors:
 
     @property
     def fused(self) -> Fused | None:
-        """The best of `fused_heads`, once all folds are through; of equal ones the first, which is the simplest."""
+        """The best of `fused_heads` after all folds; of equal ones the first, which is the simplest."""
         return max(self.fused_heads, key=lambda fused: fused.candidate.precision, default=None)
 
     def fuse_heads(self) -> None:
-        """Let every head compete with the links, too; centred vectors, which a head may be already, with few pairs."""
+        """Let every head compete fused with the links, too; centred vectors only with few pairs."""
         for name, head in self.heads.items():
             if name != "centred" or len(self.links.text) <= FEW:
                 self.fused_heads.append(Fused("fused", head, self.links))
@@ -523,7 +523,7 @@ class Competitors:
         return competed
 
     def compete(self, folds: Sequence[np.ndarray], count: int) -> None:
-        """Leave each fold of the `count` pairs out in turn: learn from the other pairs, rank these."""
+        """Leave out each fold of the `count` pairs in turn: learn from the others, rank the fold."""
         rows = np.arange(count)
         for number, held in enumerate(bar(folds, unit="fold", label="folds")):
             self._compete_once(number, np.setdiff1d(rows, held), held)
@@ -533,20 +533,20 @@ class Competitors:
             self.finetuned_fused.finish()
 
     def _compete_once(self, fold: int, kept: np.ndarray, held: np.ndarray) -> None:
-        """What is fused comes after its parts: it uses what they have fitted last."""
+        """Let all compete in one fold, fused models after their parts, whose last fits they use."""
         if self.links is not None and (fold == 0 or self.links_in_every_fold):
             self.links.compete(fold, kept, held)
         if self.encoder is not None:
             self.encoder.compete(fold, held)
         for learner in (*self.heads.values(), *self.fused_heads):
             learner.compete(fold, kept, held)
-        if self.finetuning is not None and fold == 0:  # others take minutes each
+        if self.finetuning is not None and fold == 0:  # each fold would take minutes
             self.finetuning.compete(fold, kept, held)
             if self.finetuned_fused is not None:
                 self.finetuned_fused.compete(fold, kept, held)
 
     def forget(self) -> None:
-        """Remove what was kept on disk for the case that the run is stopped."""
+        """Remove what was kept on disk in case the run was stopped."""
         if self.links is not None:
             for folder in self.links.kept:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -557,7 +557,7 @@ class Competitors:
 
 @dataclass(frozen=True)
 class Clock:
-    """How much time there is."""
+    """The time limit."""
 
     minutes: float
     began: float = field(default_factory=time.monotonic)
@@ -585,7 +585,7 @@ def make_links(
     first_fold: np.ndarray,
     **options,
 ) -> Links:
-    """The word links that compete, counted alone or with the help of an encoder; with few pairs what is better."""
+    """The word links that compete, counted alone or with the help of an encoder; with few pairs the better ones."""
     alone = Links(recipe, text, **options)
     is_tried = is_helped is None and helped_by["encoder"] is not None and len(text) <= FEW
     if not (is_helped or is_tried):
@@ -606,8 +606,8 @@ def make_heads(
 ) -> tuple[Encoder, dict[str, Head]]:
     """The encoder's vectors of all pairs, and the heads on them.
 
-    `single` is the recipe of a head on the last layer, `wanted` are the names of what competes, `whole` is the encoder
-    where it does more than to pool its last layer: `head` and `centred` are then on what it gives.
+    `single` is the recipe of a head on the last layer, `wanted` are the names of what competes. `whole` is the encoder
+    if it does more than pool its last layer: then `head` and `centred` use the vectors that it gives.
     """
     if whole is None:
         return _heads_on_layers(single, wanted, training_args, text, device)
@@ -615,7 +615,7 @@ def make_heads(
     if has_layers and wanted & {"layers", "fused"}:
         _, on_layers = _heads_on_layers(single, {"layers"}, training_args, text, device)
         for name, head in on_layers.items():
-            heads.setdefault(name, head)  # of two called `head` the one on the encoder's own vectors
+            heads.setdefault(name, head)  # of two called `head`, the one on the encoder's own vectors stays
     return encoder, heads
 
 
@@ -653,7 +653,7 @@ def _run_on_own_vectors(
     encoder: SentenceEncoder,
     sides: Sequence[np.ndarray],
 ) -> Run:
-    """A head that is fitted on what comes out of an encoder, and goes behind its modules."""
+    """A head that is fitted on the vectors an encoder gives, and is appended to its modules."""
     prompt = encoder.prompt_of(None)
     vectors = PairVectors(text.languages, tuple(sides), tuple(sides), prompt=prompt)
     settings = narrowed(siamese.HeadSettings, recipe)
@@ -681,7 +681,7 @@ def _heads_on_layers(
     text: TrainingText,
     device: str | None,
 ) -> tuple[Encoder, dict[str, Head]]:
-    """A transformer's pooled last layer of all pairs, and the heads on one of its layers and on several."""
+    """A transformer's pooled last layer for all pairs, and the heads on one of its layers and on several."""
     recipes = {}
     if _is_centred_wanted(wanted, text):
         recipes["centred"] = replace(single, fit="centred")
@@ -691,7 +691,7 @@ def _heads_on_layers(
         choice = choose_layers(several, vectors, training_args.seed)
         several = replace(several, layer=choice["layer"])
         has_several = several.layers is not None and wanted & {"layers", "fused"}
-        if wanted & {"head", "fused"} or not has_several:  # where only layers were wanted and one is best, that one
+        if wanted & {"head", "fused"} or not has_several:  # also if only `layers` was wanted and one layer is best
             recipes["head"] = replace(single, layer=choice["single_layer"])
         if has_several:
             recipes["layers"] = several
@@ -708,12 +708,12 @@ def _heads_on_layers(
 
 
 def _megabytes(model: torch.nn.Module) -> float:
-    """Of a model's weights in float32."""
+    """Size of a model's weights in float32."""
     return sum(parameter.numel() for parameter in model.parameters()) * 4 / 1e6
 
 
 def _empty_transformer(model: str, revision: str | None) -> torch.nn.Module:
-    """An encoder without the numbers of its weights."""
+    """An encoder without values in its weights."""
     with one_line_where_missing(model):
         config = AutoConfig.from_pretrained(model, trust_remote_code=False, revision=revision)
     with torch.device("meta"):

@@ -39,11 +39,11 @@ _TARGET, _SOURCE, _BEADS = 0, 1, 2
 
 
 class Bead(NamedTuple):
-    """Sentences that translate each other; one side is empty where a sentence has no translation."""
+    """Sentences that translate each other; one side is empty if a sentence has no translation."""
 
     source: range
     target: range
-    score: float  # what it adds; 0 where a side is empty
+    score: float  # what it adds; 0 if a side is empty
 
 
 def align_documents(

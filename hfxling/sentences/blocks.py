@@ -38,7 +38,7 @@ _GROUP = 32  # scores that share a maximum
 _SPARE = {torch.float32: 8, torch.bfloat16: 28}  # neighbours kept in addition to the k nearest until float64 decides
 _LARGEST, _SMALLEST = 4096, 256  # rows and columns of a block
 _PAIRS = 6144  # pairs of vectors that are scored in float64 at once
-_LARGEST_ON_GPU, _PAIRS_ON_GPU = 16384, 65536  # a GPU waits for the CPU after each block, and after so many pairs
+_LARGEST_ON_GPU, _PAIRS_ON_GPU = 16384, 65536  # a GPU waits for the CPU after each block and each such group of pairs
 _CHUNK = 65536  # rows that are checked at once for vectors without a direction
 
 

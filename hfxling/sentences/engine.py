@@ -302,7 +302,7 @@ def _ordered(source: np.ndarray, target: np.ndarray, score: np.ndarray) -> Mined
 
 
 def _greedy(pairs: Mined, sources: int, targets: int) -> Mined:
-    """The pairs neither side of which is in a better pair."""
+    """The pairs of which neither side is in a better pair."""
     is_source_used, is_target_used = np.zeros(sources, bool), np.zeros(targets, bool)
     kept = []
     for place, (source, target) in enumerate(zip(pairs.source.tolist(), pairs.target.tolist())):

@@ -93,7 +93,7 @@ def _given(
     partner_score = np.where(is_partner, against_own, -np.inf).max(axis=1)
     best_other = np.where(is_partner, -np.inf, against_own).max(axis=1)
     is_close = partner_score - best_other < gap
-    # An impostor is given where the pair would be a mutual one: no other row suits the impostor better.
+    # An impostor is given if the pair would be a mutual one: no other row suits the impostor better.
     rivals = other.rows[impostors]
     of_rivals = other.scores[impostors] - (other_means[impostors][:, None] + own_means[rivals]) / 2
     of_rivals[rivals == rows[:, None]] = -np.inf

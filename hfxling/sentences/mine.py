@@ -1,4 +1,4 @@
-"""Sentence pairs that translate each other, out of two texts."""
+"""Mine sentence pairs that translate each other from two texts."""
 
 from __future__ import annotations
 

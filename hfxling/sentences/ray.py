@@ -22,7 +22,7 @@ from .neighbours import Neighbours, Vectors
 from .shards import Tile, of_tile
 
 Encode = Callable[[list[str]], Vectors]
-_AHEAD = 2  # tiles that are submitted for each that can be worked on at once
+_AHEAD = 2  # submitted tiles for each tile that can be worked on at once
 
 
 def connect(workers: int | None = None) -> None:

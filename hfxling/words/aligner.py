@@ -22,14 +22,14 @@ from .links import MEAN, METHODS, PROBABILITY, UNITS, SoftAlignment, decode
 from .pairs import like_sizes, pad, pad_matrices
 from .prior import LinkPrior
 
-_CHUNK = 2_000  # pairs that are sorted by length together
-_CELLS = 400_000  # segments x segments x pairs of a batch
+_CHUNK = 2_000  # pairs that are sorted by length at once
+_CELLS = 400_000  # size of a batch: segments x segments x pairs
 
 
 def default_method(prior: LinkPrior | None) -> str:
-    """How links are decided where nobody says: a model with a prior is sure enough of itself for `mean`.
+    """How links are decided by default: `mean` for a model with a prior, which is sure enough of itself.
 
-    Without one its vectors know more than its attention does, so they decide (`aligner_study_gold_dev`).
+    Without a prior, the vectors know more than the attention does, so they decide (`aligner_study_gold_dev`).
     """
     return "itermax" if prior is None else MEAN
 
@@ -38,11 +38,11 @@ def default_method(prior: LinkPrior | None) -> str:
 class AlignedLine:
     """Links of one sentence pair."""
 
-    source: list[Span]  # the units of the source line, with their places in it
+    source: list[Span]  # units of the source line, with their places in it
     target: list[Span]
     links: list[Link]  # (position of source unit, position of target unit), sorted
     soft: SoftAlignment  # the pair's own, a batch of one
-    probability: np.ndarray | None = None  # (1, S, T) that a link is right, where that is known without gold links
+    probability: np.ndarray | None = None  # (1, S, T) that a link is right, if that is known
 
 
 class LineAligner(ABC):
@@ -67,7 +67,7 @@ class LineAligner(ABC):
     ) -> Iterator[AlignedLine]:
         """Align line i of the source with line i of the target, in that order; an empty side gives no links.
 
-        `batch_size` pairs at a time, by default as many as `_CELLS` lets in; the links do not depend on it.
+        Batches have `batch_size` pairs, by default as many as `_CELLS` allows; the links do not depend on it.
         """
         if len(source) != len(target):
             raise ValueError(f"{len(source)} source and {len(target)} target lines; give files aligned line by line.")
@@ -85,7 +85,7 @@ class LineAligner(ABC):
 
     @abstractmethod
     def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
-        """What deciding needs of every pair, and (N, 2) sizes by which pairs are put together."""
+        """What `_decided` needs of every pair, and (N, 2) sizes by which pairs are batched."""
 
     @abstractmethod
     def _decided(self, batch: list) -> list[AlignedLine]:
@@ -96,12 +96,12 @@ class Aligner(LineAligner):
     """A trained model and its vocabularies, from lines of text to links.
 
     Args:
-        model: with `align_states(source, target, languages, prior)`, as `AlignerModel` has it.
-        vocabularies: of both languages.
+        model: a model with `align_states(source, target, languages, prior)`, such as `AlignerModel`.
+        vocabularies: vocabularies of both languages.
         languages: codes of source and target.
         units: as for `LineAligner`.
-        method: one of `METHODS` but "probability"; by default `default_method` chooses.
-        prior: what the attention starts from, where the model was trained with one.
+        method: one of `METHODS` except "probability"; by default `default_method` chooses.
+        prior: the prior that the attention starts from, if the model was trained with one.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Aligner(LineAligner):
         self.vocabularies = vocabularies_of(vocabularies, languages)
 
     def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
-        """Both sides' segments and units of every pair, and how many segments there are."""
+        """Segments and units of both sides of every pair, and the numbers of segments."""
         sides = []
         sizes = np.empty((len(source), 2), int)
         for number, (vocabulary, lines) in enumerate(zip(self.vocabularies, (source, target))):
@@ -173,7 +173,7 @@ def load_aligner(name: str, **hub_kwargs) -> tuple[AlignerModel, dict[str, Vocab
 
 
 def vocabularies_of(vocabularies: Mapping[str, Vocabulary], languages: Sequence[str]) -> list[Vocabulary]:
-    """Those of some languages; ValueError for one that there is none of."""
+    """The vocabularies of some languages; ValueError for a language that has none."""
     for language in languages:
         if language not in vocabularies:
             raise ValueError(f"language {language!r} is none of the model's: {', '.join(vocabularies)}.")
@@ -181,12 +181,12 @@ def vocabularies_of(vocabularies: Mapping[str, Vocabulary], languages: Sequence[
 
 
 def words(line: str) -> list[Span]:
-    """What white space sets apart: the words that Pharaoh links count."""
+    """The words that white space sets apart, as Pharaoh links count them."""
     return [Span(match.group(), *match.span()) for match in re.finditer(r"\S+", line)]
 
 
 def units_of(line: str, segments: list[Span], units: str) -> list[Span]:
-    """The units of a line: words, the vocabulary's segments, or characters, marks with the letter they are on."""
+    """The units of a line: words, the vocabulary's segments, or characters (with their combining marks)."""
     if units == "segments":
         return segments
     if units == "words":
@@ -204,7 +204,7 @@ def units_of(line: str, segments: list[Span], units: str) -> list[Span]:
 def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
     """(U, S) float: 1 where segment s is part of unit u.
 
-    A segment belongs to the unit that it starts in, and to every other that starts inside it.
+    A segment belongs to the unit in which it starts, and to every unit that starts inside it.
     """
     table = np.zeros((len(units), len(segments)), np.float32)
     starts = [unit.start for unit in units]
@@ -218,7 +218,7 @@ def membership(units: list[Span], segments: list[Span]) -> np.ndarray:
 def aligned_lines(
     units: Sequence[Sequence[list[Span]]], soft: SoftAlignment, links: np.ndarray, probability: np.ndarray | None = None
 ) -> list[AlignedLine]:
-    """Every pair's own of a batch: its units, (B, S, T) links and the probability of each."""
+    """A batch split into its pairs, each with its units, its links and their probabilities (both (B, S, T))."""
     lines = []
     for row, (s, t) in enumerate(soft.sizes):
         cut = np.s_[row : row + 1, :s, :t]  # without padding
@@ -231,7 +231,7 @@ def aligned_lines(
 
 
 def _memberships(units: list[list[Span]], encoded: list[Encoding]) -> np.ndarray:
-    """(B, U, S) of `membership`, padded."""
+    """(B, U, S) padded tables of `membership`."""
     most_units = max(1, *map(len, units))
     most_segments = max(1, *(len(row.spans) for row in encoded))
     table = np.zeros((len(units), most_units, most_segments), np.float32)

@@ -1,4 +1,4 @@
-"""What words count by in the statistical links: stems of whole words, and which are written alike in both languages."""
+"""Classes of words in the statistical links: stems of whole words, and words written alike in both languages."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from hfxling.data.codes import base_code
 from hfxling.data.segment import EOS, Vocabulary
 from hfxling.data.texts import numbered_distinct
 
-STEM = 4  # letters that count of a word in an alphabet, as eflomal's and fast_align's users stem
+STEM = 4  # letters of a word that count in alphabets, as users of eflomal and fast_align do
 _ALPHABETS = ("LATIN", "CYRILLIC", "GREEK")
-# Malay words change in front: a prefix is cut off where four letters stay. Longer ones first; what a nasal swallowed
-# (menulis, of tulis) stays lost.
+# Malay words change at the front: a prefix is cut off if four letters remain. Longer prefixes come first; a letter that
+# a nasal has replaced (menulis, from tulis) stays lost.
 PREFIXED = ("id", "ms")
 _PREFIX = re.compile("^(?:memper|diper|meng|meny|peng|peny|mem|men|pem|pen|ber|ter|per|me|di|ke|se|pe)(?=.{4})")
 
 
 def stem(word: str, lang: str) -> str:
-    """What a whole word counts by: of an alphabet its first letters, in Indonesian and Malay those behind a prefix.
+    """The stem of a whole word: in alphabets its first letters, in Indonesian and Malay those after a prefix.
 
-    Vietnamese words are syllables, whose endings tell them apart; other scripts are left alone, too.
+    Vietnamese words are syllables, whose endings tell them apart, so they are left as they are; so are other scripts.
     """
     lang = base_code(lang)
     if lang == "vi" or unicodedata.name(word[0], "").partition(" ")[0] not in _ALPHABETS:
@@ -32,13 +32,13 @@ def stem(word: str, lang: str) -> str:
 
 
 def word_classes(vocabulary: Vocabulary) -> np.ndarray:
-    """(V,) class of every word id: whole words of one stem share one. Learnt pieces are short as they are."""
+    """(V,) class of every word id: whole words with one stem share a class; learnt pieces have their own."""
     _, places = numbered_distinct(_spellings(vocabulary))
     return places + 1  # 0 is NULL's
 
 
 def equal_classes(vocabularies: Sequence[Vocabulary]) -> np.ndarray:
-    """(C,) target class that is written as each source class, 0 where there is none."""
+    """(C,) target class that is written like each source class, 0 if there is none."""
     source, target = vocabularies
     source_classes, target_classes = word_classes(source), word_classes(target)
     of_target = dict(zip(_spellings(target)[EOS + 1 :], target_classes[EOS + 1 :]))
@@ -48,7 +48,7 @@ def equal_classes(vocabularies: Sequence[Vocabulary]) -> np.ndarray:
 
 
 def _spellings(vocabulary: Vocabulary) -> list[str]:
-    """What every word counts by."""
+    """The stem of every whole word; learnt pieces as they are."""
     if vocabulary.segmenter not in ("words", "whitespace"):
         return list(vocabulary.words)
     special, words = vocabulary.words[: EOS + 1], vocabulary.words[EOS + 1 :]

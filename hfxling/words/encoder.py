@@ -21,25 +21,25 @@ from hfxling.sentences.neighbours import unit_or_zero
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-# Layers whose words are most like their translations, by number of layers: 7 of multilingual-e5-small's 12 on xlwa-dev
-# gold links; SimAlign and awesome-align take 8 of 12 of multilingual BERT, which is one further.
+# Layer whose words are most like their translations, by number of layers: 7 of multilingual-e5-small's 12 on gold links
+# of xlwa-dev; SimAlign and awesome-align take layer 8 of multilingual BERT's 12, which is one further.
 LAYERS = {12: 7, 24: 15, 6: 4}
-_OVERLAP = 4  # a window shares this part of itself with the next one
-_LEAST_PIECES = 1000  # a language's mean is taken from so many, or not at all
+_OVERLAP = 4  # neighbouring windows share 1 / 4 of their length
+_LEAST_PIECES = 1000  # fewest pieces that a language's mean is taken from
 _MOST_UNKNOWN = 0.5  # share of a text's pieces that may be unknown to the encoder
 
 
 class WordEncoder:
-    """Vectors of words in context, out of one layer of a multilingual encoder.
+    """Vectors of words in context, from one layer of a multilingual encoder.
 
     The model is a folder or Hub id of an encoder, a sentence-transformers model or one of ours, or a loaded
-    SentenceTransformer, which keeps its dtype. By default the layer suits the encoder's depth, see `LAYERS`, the prompt
-    is the model's own, or what its family wants, and the device a GPU when there is one.
+    SentenceTransformer, which keeps its dtype. By default the layer suits the encoder's depth (see `LAYERS`), the
+    prompt is the model's own or that of its family, and the device is a GPU if there is one.
 
     Attributes:
         name: folder or Hub id.
-        layer: index into `hidden_states` of the one that is read.
-        means: of every language what all its pieces have in common.
+        layer: index of the layer that is read, in `hidden_states`.
+        means: for every language the mean of its pieces.
         kept: pieces of lines that are read more than once, see `keep`.
     """
 
@@ -98,11 +98,11 @@ class WordEncoder:
     def __call__(
         self, lines: Sequence[str], views: Sequence[Sequence[Sequence[Span]]], language: str = ""
     ) -> list[list[np.ndarray]]:
-        """(U, H) vectors of the units of every line, for each of several views, ways to cut the lines into units.
+        """(U, H) vectors of the units of every line, for each of several views (ways to cut the lines into units).
 
-        A unit is the mean of its pieces, each of unit length; it is zero where it has none. Pieces are centred: what
-        all pieces of a language have in common is taken off. That mean is learnt from the first call that has enough
-        text, and kept. Texts longer than the encoder's limit are read in windows that overlap.
+        A unit's vector is the mean of its pieces, each of unit length, or zero if it has no pieces. Pieces are centred:
+        the mean of all pieces of a language is subtracted. This mean is learnt in the first call with enough text, and
+        kept. Texts longer than the encoder's limit are read in windows that overlap.
         """
         if not lines:
             return [[] for _ in views]
@@ -120,14 +120,14 @@ class WordEncoder:
         return vectors
 
     def keep(self, lines: Sequence[str]) -> None:
-        """Read lines, and keep what was read until `kept` is cleared."""
+        """Read lines, and keep their pieces until `kept` is cleared."""
         new = [line for line in dict.fromkeys(lines) if line not in self.kept]
         if new:
             for row, places, vectors in self._read(new):
                 self.kept[new[row]] = places, vectors
 
     def pieces(self, lines: Sequence[str]) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Of every line, in any order: number, places (P, 2) of its pieces and their vectors (P, H)."""
+        """For every line, in any order: its number, places (P, 2) of its pieces and their vectors (P, H)."""
         rows = []
         for row, line in enumerate(lines):
             if line in self.kept:
@@ -139,7 +139,7 @@ class WordEncoder:
                 yield rows[number], places, vectors
 
     def pieces_of_layers(self, lines: Sequence[str], layers: Sequence[int]) -> list[dict[str, tuple]]:
-        """Of every layer the places and vectors of each line's pieces, read in one pass; for `kept`."""
+        """For every layer the places and vectors of each line's pieces, read in one pass; for `kept`."""
         by_layer: list[dict[str, tuple]] = [{} for _ in layers]
         distinct = list(dict.fromkeys(lines))
         for row, places, vectors in self._read(distinct, layers):
@@ -151,7 +151,7 @@ class WordEncoder:
     def _read(
         self, lines: Sequence[str], layers: Sequence[int] | None = None
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """`pieces` by the encoder; of several layers the vectors (P, layers * H) stand side by side."""
+        """`pieces` from the encoder; the vectors of several layers are joined, (P, layers * H)."""
         layers = [self.layer] if layers is None else layers
         texts = [self.prompt + line for line in lines]
         encoded = self.tokenizer(
@@ -169,7 +169,7 @@ class WordEncoder:
         windows_of: dict[int, list[int]] = {}
         for window, line in enumerate(line_of):
             windows_of.setdefault(line, []).append(window)
-        states: dict[int, np.ndarray] = {}  # of windows whose line is not complete yet: they come sorted by length
+        states: dict[int, np.ndarray] = {}  # of windows whose line is incomplete, as windows come sorted by length
         for windows, batch in length_sorted(self.tokenizer, encoded["input_ids"], self.model.device):
             of_all = hidden_states(self.model, batch)
             read = torch.cat([of_all[layer] for layer in layers], dim=-1).float().cpu().numpy()
@@ -180,14 +180,14 @@ class WordEncoder:
                 if states.keys() >= set(line_windows):
                     offsets = [np.array(encoded["offset_mapping"][each]) - len(self.prompt) for each in line_windows]
                     places, vectors = _joined(offsets, [states.pop(each) for each in line_windows])
-                    # Special tokens are empty, and the prompt ends before 0, where the first word's piece may begin: in
-                    # "query: Ab" it has the space in it.
+                    # Special tokens are empty, and the prompt ends before 0. The first word's piece may begin before 0,
+                    # too: in "query: Ab" it contains the space.
                     places = np.maximum(places, 0)
                     is_text = places[:, 1] > places[:, 0]
                     yield line, places[is_text], vectors[is_text]
 
     def _check_known(self, ids: Sequence[Sequence[int]]) -> None:
-        unknown = self.tokenizer.unk_token_id  # None for a tokenizer that knows all
+        unknown = self.tokenizer.unk_token_id  # None for a tokenizer that knows every character
         share = sum(row.count(unknown) for row in ids) / max(1, sum(map(len, ids)))
         if share > _MOST_UNKNOWN:
             raise ValueError(
@@ -197,12 +197,12 @@ class WordEncoder:
 
 
 def default_layer(depth: int) -> int:
-    """The layer that is read of an encoder with so many."""
+    """The layer that is read by default, for an encoder with `depth` layers."""
     return LAYERS.get(depth, round(0.6 * depth))
 
 
 def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> int | None:
-    """How many layers an encoder has; None for a loaded model that does not start with one."""
+    """How many layers an encoder has; None for a loaded model that does not start with an encoder."""
     if hasattr(model, "prompts"):
         encoder = getattr(model[0], "auto_model", None)
         return None if encoder is None else encoder.config.num_hidden_layers
@@ -212,14 +212,14 @@ def depth_of(model: SentenceTransformer | str | Path, revision: str | None) -> i
 
 
 def similarities(source: Sequence[np.ndarray], target: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Of every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
+    """For every sentence pair the (S, T) float16 cosines of its units' vectors; 0 for a unit without a vector."""
     return [(unit_or_zero(x) @ unit_or_zero(y).T).astype(np.float16) for x, y in zip(source, target)]
 
 
 def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Places and vectors of a line's pieces out of its windows.
+    """Places and vectors of a line's pieces, from its windows.
 
-    Where windows overlap, a piece is taken from the one in which it has more context on its poorer side.
+    Where windows overlap, a piece is taken from the window in which its poorer side has more context.
     """
     if len(offsets) == 1:
         return offsets[0], states[0]
@@ -234,7 +234,7 @@ def _joined(offsets: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> tupl
 
 
 def _unit_means(units: Sequence[Span], offsets: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """(U, H) means of the pieces that overlap each unit, by letters that they share."""
+    """(U, H) means of the pieces that overlap each unit, weighted by the number of letters they share."""
     places = np.array([(unit.start, unit.end) for unit in units], np.int64).reshape(-1, 2)
     starts, ends = places[:, :1], places[:, 1:]
     shared = np.minimum(ends, offsets[:, 1]) - np.maximum(starts, offsets[:, 0])

@@ -1,10 +1,10 @@
-"""From lines to links: what the text repeats, what an encoder knows, or both in one EM.
+"""From lines to links: from what the text repeats, from what an encoder knows, or from both in one EM.
 
-A text is read in two views, as words and as pieces (Chinese and Japanese: as learnt words and as characters), and in
-each view an agreeing and an independent pair of HMMs learn from it (`prior.py`); where there is an encoder, every
-E step heeds its similarities. First links then show in which directions vectors of translations differ, these count
-less (`word_map`), and EM begins anew. The posteriors of all, brought to the units that are asked for, and the encoder's
-attention make the probability of every link (`probability.py`).
+A text is read in two views, as words and as pieces (Chinese and Japanese: as learnt words and as characters). In each
+view an agreeing and an independent pair of HMMs learn from it (`prior.py`). With an encoder, every E step also uses its
+similarities. The first links then show in which directions vectors of translations differ; these directions get less
+weight (`word_map`), and EM begins anew. The posteriors of all HMMs, converted to the wanted units, and the encoder's
+attention give the probability of every link (`probability.py`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .probability import THRESHOLDS, Directions, link_probability
 
 logger = logging.getLogger(__name__)
 
-LEARN_FROM = 20_000  # pairs at most that an encoder is run on for learning; links alone learn from all
+LEARN_FROM = 20_000  # most pairs that an encoder reads for learning; without one, links learn from all pairs
 LONGEST = 150  # segments of a sentence that links are learnt from, as in training an aligner
 LONGEST_LINE = 2_000  # units of a line that is aligned
-MAP_FROM = 2_000  # pairs at most, the first ones, whose links the map of vectors is learnt from
-SURE, SHRINKAGE = 0.8, 0.3  # probability of these links, and share of the identity in the map. Chosen on xlwa-dev
+MAP_FROM = 2_000  # most pairs, the first ones, whose links the map of vectors is learnt from
+SURE, SHRINKAGE = 0.8, 0.3  # least probability of these links; share of the identity in the map. Chosen on xlwa-dev
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,22 @@ class View:
     """One way to cut both languages into segments, and the links between them."""
 
     vocabularies: list[Vocabulary]  # of source and target
-    # link probabilities, an agreeing and an independent pair of directions; of a saved model only one.
+    # Link probabilities: an agreeing and an independent pair of directions; of a saved model only one pair.
     priors: list[LinkPrior]
 
 
 @dataclass(frozen=True)
 class _ReadPair:
-    """What is known of a sentence pair before links are decided."""
+    """What is known about a sentence pair before links are decided."""
 
     units: tuple[list[Span], list[Span]]
-    memberships: list[tuple[np.ndarray, np.ndarray]]  # of every view (U, segments): which segments a unit is made of
-    ids: list[tuple[list[int], list[int]]]  # of every view
+    memberships: list[tuple[np.ndarray, np.ndarray]]  # for every view (U, segments): which segments a unit is made of
+    ids: list[tuple[list[int], list[int]]]  # for every view
     similarity: list[np.ndarray] | None  # (S, T) cosines by an encoder: of the units, then of every view's segments
 
 
 class JointAligner(LineAligner):
-    """Lines of text to links, by statistical links, an encoder, or both.
+    """From lines of text to links, by statistical links, an encoder, or both.
 
     Args:
         languages: codes of source and target.
@@ -66,11 +66,11 @@ class JointAligner(LineAligner):
         method: one of `METHODS`; by default "probability".
 
     Attributes:
-        kind: which of these it is, by which `probability.py` knows its weights.
-        word_map: (H, H) that the encoder's vectors of words are multiplied by; None where none was learnt.
+        kind: which of these it is; `probability.py` has weights for each kind.
+        word_map: (H, H) map that the encoder's vectors of words are multiplied by; None if none was learnt.
 
     Raises:
-        ValueError: as `LineAligner`; a method that compares vectors, or segments, where there are none.
+        ValueError: as `LineAligner`; a method that compares vectors, or segments as units, if there are none.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class JointAligner(LineAligner):
     ) -> JointAligner:
         """Learn links from line-aligned text, in the views of `view_segmenters`; options are those of the class.
 
-        An encoder is heeded in every E step, and run on no more than `LEARN_FROM` pairs, see `learnt_rows`. A pair with
-        an empty side teaches nothing.
+        An encoder is used in every E step, and reads at most `LEARN_FROM` pairs, see `learnt_rows`. A pair with an
+        empty side teaches nothing.
 
         Raises:
             ValueError: no pair with words on both sides; and as the class.
@@ -121,18 +121,18 @@ class JointAligner(LineAligner):
         return aligner
 
     def _read_with_map(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
-        """Learn the map of the encoder's vectors from the first pairs, and read all pairs by it."""
+        """Learn the map of the encoder's vectors from the first pairs, and read all pairs with it."""
         kept_by_caller = dict(self.encoder.kept)
         first_pairs = source[:MAP_FROM], target[:MAP_FROM]
         for side in first_pairs:
-            self.encoder.keep(side)  # needed for the first links, for the map out of these, and with the map
+            self.encoder.keep(side)  # needed for the first links, for the map learnt from them, and with the map
         self.word_map = learn_map(self.languages, self.views, self.encoder, *first_pairs)
         pairs = self._read_and_remember(source, target)
         self.encoder.kept = kept_by_caller
         return pairs
 
     def _read_and_remember(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
-        """`_read`; the same pairs are not read again when they are aligned."""
+        """`_read`, so that the same pairs are not read again when they are aligned."""
         pairs = self._read(source, target)
         self._already_read = dict(zip(zip(source, target), pairs))
         return pairs
@@ -153,12 +153,12 @@ class JointAligner(LineAligner):
             view.priors[:] = LinkPrior.learn(encoded, classes, equal=equal, similarities=cosines or None)
 
     def forget(self) -> None:
-        """Let go of the sentence pairs that were learnt from; to be aligned, they are read again."""
+        """Free the sentence pairs that were learnt from; to be aligned, they are read again."""
         self._already_read = {}
 
     @property
     def kind(self) -> str:
-        """What links are made of."""
+        """What the links are made from."""
         if not self.views:
             return "encoder"
         is_saved = len(self.views[0].priors) == 1
@@ -167,20 +167,20 @@ class JointAligner(LineAligner):
         return "saved and encoder" if is_saved else "links and encoder"
 
     def _prepared(self, source: Sequence[str], target: Sequence[str]) -> tuple[list, np.ndarray]:
-        """What is known of every pair, its weights one by one, and how many units it has."""
+        """What is known about every pair with its weights, and the numbers of its units."""
         read = self._read(source, target)
         sizes = np.array([[len(pair.units[0]), len(pair.units[1])] for pair in read])
         weights = zip(*self._weights(read))  # pair by pair
         return list(zip(read, weights)), sizes
 
     def weights(self, source: Sequence[str], target: Sequence[str]) -> list[list[Directions]]:
-        """Of every prior, then of the encoder, the (S, T) forward and backward weights of every pair's units."""
+        """For every prior, then for the encoder, the (S, T) forward and backward weights of every pair's units."""
         return self._weights(self._read(source, target))
 
     def log_likelihoods(self, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
         """(N,) mean log probability of a segment given the other side, over both directions, all views and priors.
 
-        The higher, the likelier two sentences translate each other; -inf where a side is empty.
+        The higher it is, the likelier the two sentences translate each other; it is -inf if a side is empty.
         """
         if not self.views:
             raise ValueError("an encoder alone has no probabilities of words; give links, or learn them from text.")
@@ -195,11 +195,11 @@ class JointAligner(LineAligner):
 
     @property
     def decisive(self) -> int:
-        """How many of `weights` are posteriors; of an encoder alone its attention stands for them."""
+        """How many of `weights` are posteriors; for an encoder alone its attention takes their place."""
         return max(1, len(self.views[0].priors)) if self.views else 1
 
     def _read(self, source: Sequence[str], target: Sequence[str]) -> list[_ReadPair]:
-        """Cut both sides into units and segments, and compare them where there is an encoder."""
+        """Cut both sides into units and segments, and compare these if there is an encoder."""
         distinct = dict.fromkeys(zip(source, target))
         read = {pair: self._already_read[pair] for pair in distinct if pair in self._already_read}
         new = [pair for pair in distinct if pair not in read]
@@ -234,7 +234,7 @@ class JointAligner(LineAligner):
     def _similarity(
         self, sides: Sequence[Sequence[str]], encoded: Sequence[Sequence[Sequence[Encoding]]], units: Sequence
     ) -> list[list[np.ndarray]] | None:
-        """Of the units, then of every view's segments: the (S, T) cosines of every pair."""
+        """For the units, then for every view's segments: the (S, T) cosines of every pair."""
         if self.encoder is None:
             return None
         vectors = []
@@ -250,7 +250,7 @@ class JointAligner(LineAligner):
         return [similarities(source, target) for source, target in zip(*vectors)]
 
     def _weights(self, read: Sequence[_ReadPair]) -> list[list[Directions]]:
-        """Of every prior, and then of the encoder, every pair's (S, T) forward and backward weights between units.
+        """For every prior, then for the encoder, every pair's (S, T) forward and backward weights between units.
 
         Priors of the same kind are averaged over views. A unit's segments look together (mean) and are looked at
         together (sum).
@@ -270,10 +270,10 @@ class JointAligner(LineAligner):
         return weights
 
     def _posteriors(self, read: Sequence[_ReadPair], number: int, priors: list[LinkPrior]) -> list[list[Directions]]:
-        """Of each prior of a view the posteriors of links between units, divided by the number of views."""
+        """For each prior of a view the posteriors of links between units, divided by the number of views."""
         source, target, cosines = [], [], []
         for pair in read:
-            is_aligned = bool(pair.units[0] and pair.units[1])  # a line that is too long has segments, but no units
+            is_aligned = bool(pair.units[0] and pair.units[1])  # a line that is too long has segments but no units
             source.append(pair.ids[number][0] if is_aligned else [])
             target.append(pair.ids[number][1] if is_aligned else [])
             if pair.similarity is not None:
@@ -318,7 +318,7 @@ class JointAligner(LineAligner):
 def vocabularies_of_text(
     languages: Sequence[str], sides: Sequence[Sequence[str]], segmenters: Sequence[str]
 ) -> list[Vocabulary]:
-    """Of both sides the words or pieces of their lines, each of which counts once; empty ones teach nothing."""
+    """Words or pieces learnt from both sides' lines; a repeated line counts once, an empty one not at all."""
     vocabularies = []
     for language, lines, segmenter in zip(languages, sides, segmenters):
         distinct = [line for line in dict.fromkeys(lines) if line]
@@ -327,7 +327,7 @@ def vocabularies_of_text(
 
 
 def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
-    """Of every view what cuts source and target: words, and pieces or characters; once where both are the same."""
+    """What cuts source and target in every view: words, then pieces or characters; one view if both are the same."""
     source, target = languages
     words = word_segmenter(source), word_segmenter(target)
     pieces = default_segmenter(source), default_segmenter(target)
@@ -335,7 +335,7 @@ def view_segmenters(languages: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def learnt_rows(count: int) -> list[int]:
-    """Which of so many pairs an encoder is run on for learning: at most `LEARN_FROM`, from all of the text."""
+    """The pairs that an encoder reads for learning: at most `LEARN_FROM`, spread over the text."""
     return spread_rows(count, LEARN_FROM).tolist()
 
 
@@ -346,7 +346,7 @@ def segment_similarities(
     source: Sequence[str],
     target: Sequence[str],
 ) -> list[np.ndarray]:
-    """Of every pair the (S, T) cosines of its segments, by vectors that the map of first links has evened out."""
+    """For every pair the (S, T) cosines of its segments, with vectors evened out by the map of first links."""
     aligner = JointAligner(languages, [View(list(vocabularies), [])], encoder, units="segments")
     return [pair.similarity[1] for pair in aligner._read_with_map(source, target)]
 
@@ -354,8 +354,8 @@ def segment_similarities(
 def learn_map(
     languages: Sequence[str], views: Sequence[View], encoder: WordEncoder, source: Sequence[str], target: Sequence[str]
 ) -> np.ndarray | None:
-    """A map of the encoder's vectors, from sure links of the first view; None where there are none."""
-    # A view of its own: the links of the caller's are learnt later, by the map.
+    """A map of the encoder's vectors, from sure links of the first view; None if there are no such links."""
+    # A separate view: the links of the caller's view are learnt later, with the map.
     aligner = JointAligner(languages, [View(views[0].vocabularies, [])], encoder, units="segments")
     aligner._learn_links(aligner._read_and_remember(source, target))
     left: list[np.ndarray] = []
@@ -372,7 +372,7 @@ def learn_map(
 
 
 def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """(H, H) symmetric map that evens out by what linked words' vectors differ: C ** -1/2.
+    """(H, H) symmetric map that evens out the differences between linked words' vectors: C ** -1/2.
 
     C = (1 - SHRINKAGE) D + SHRINKAGE I mean(diag D), D the mean of d d^T / 2 over differences d of linked vectors.
 
@@ -381,7 +381,7 @@ def word_map(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     difference = unit_or_zero(source) - unit_or_zero(target)
     width = difference.shape[1]
     spread = difference.T @ difference / (2 * len(difference))
-    level = max(np.trace(spread) / width, 1e-12)  # C has an inverse even where no linked vectors differ
+    level = max(np.trace(spread) / width, 1e-12)  # so that C has an inverse even if no linked vectors differ
     values, directions = np.linalg.eigh((1 - SHRINKAGE) * spread + SHRINKAGE * level * np.eye(width))
     return ((directions / np.sqrt(values)) @ directions.T).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""A bilingual word list out of aligned text, with scores and example sentences, for a human to check."""
+"""A bilingual word list from aligned text, with scores and example sentences, for a human to check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word links out of soft alignments, on the user's own words or on the model's segments.
+"""Word links from soft alignments, on the user's own words or on the model's segments.
 
 Matrices are padded batches: (B, S, T) for B sentence pairs, at most S source and T target units, weights of zero at
 padding.
@@ -16,9 +16,9 @@ import numpy as np
 MEAN = "mean"
 PROBABILITY = "probability"
 SIMILARITIES = ("argmax", "itermax", "softmax")
-# Between which links are: what white space sets apart, the vocabularies' own segments, or characters.
+# What links are between: words set apart by white space, the vocabularies' own segments, or characters.
 Units = Literal["words", "segments", "characters"]
-Layer = int | Literal["agreement"]  # of an encoder: one, or those that agree
+Layer = int | Literal["agreement"]  # layer of an encoder: given, or chosen by agreement of the links
 UNITS = get_args(Units)
 Method = Literal[  # how links are decided, see `decode`
     "probability",
@@ -33,8 +33,8 @@ Method = Literal[  # how links are decided, see `decode`
     "softmax",
 ]
 METHODS = get_args(Method)
-TEMPERATURE, THRESHOLD = 0.05, 0.1  # of an encoder's attention, and above which both directions make a link
-HALF_FREE = 0.9  # of IterMax: what a pair with one aligned unit counts
+TEMPERATURE, THRESHOLD = 0.05, 0.1  # of an encoder's attention; both directions above the threshold make a link
+HALF_FREE = 0.9  # IterMax: weight of a pair with one aligned unit
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -51,16 +51,16 @@ class SoftAlignment:
 def directed_links(soft: SoftAlignment) -> tuple[np.ndarray, np.ndarray]:
     """The best source unit of every target unit, and vice versa: two (B, S, T) bool arrays, forward and backward.
 
-    A unit whose best partner weighs nothing stays without link.
+    A unit whose best partner has weight 0 stays without a link.
     """
     forward = _is_largest(soft.forward, 1) & (soft.forward > 0)
     return forward, _is_largest(soft.backward, 2) & (soft.backward > 0)
 
 
 def agreement(pairs: Iterable[SoftAlignment]) -> float:
-    """How far both directions agree, 0..1: best partners that are each other's, by the mean number of either's.
+    """How far both directions agree, 0..1: number of mutual best partners, divided by the mean of both directions.
 
-    It needs no gold links: of two aligners of one text the one that agrees more with itself is the surer one.
+    It needs no gold links: of two aligners of one text, the one that agrees more with itself is the surer one.
     """
     both = single = 0
     for soft in pairs:
@@ -73,10 +73,10 @@ def agreement(pairs: Iterable[SoftAlignment]) -> float:
 
 
 def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-diag-final-and") -> np.ndarray:
-    """One set of links out of two directions, all (B, S, T) bool (Och & Ney 2003; Koehn et al. 2003).
+    """One set of links from two directions, all (B, S, T) bool (Och & Ney 2003; Koehn et al. 2003).
 
-    In "grow-diag-final-and" the intersection grows by links of the union beside it, horizontally, vertically and
-    diagonally, that reach a unit without link, and then by links of either direction whose two units both have none.
+    In "grow-diag-final-and" the intersection grows by neighbouring links of the union (horizontally, vertically and
+    diagonally) that reach a unit without a link, then by links of either direction whose two units both have none.
     """
     if method == "grow-diag-final-and":
         return np.stack([_grown(f, b) for f, b in zip(forward, backward)])
@@ -85,7 +85,7 @@ def symmetrize(forward: np.ndarray, backward: np.ndarray, method: str = "grow-di
 
 
 def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """(B, S, T) bool links between units that are each other's most similar ones ("ArgMax" of SimAlign).
+    """(B, S, T) bool links between units that are most similar to each other ("ArgMax" of SimAlign).
 
     Arguments as in `SoftAlignment`.
     """
@@ -94,11 +94,11 @@ def argmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def itermax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """(B, S, T) bool links by mutual argmax, once more for what is unaligned (Jalili Sabet et al. 2020, "IterMax").
+    """(B, S, T) bool links by mutual argmax, repeated for unaligned units (Jalili Sabet et al. 2020, "IterMax").
 
-    After the first round, pairs of two aligned units are out, pairs of an aligned and an unaligned one count
-    `HALF_FREE` of their similarity, scaled to 0..1. Pairs with at most two units on a side stop there, as the authors'
-    code does; so do pairs in which all units of a side are aligned. Arguments as in `SoftAlignment`.
+    In the second round, pairs of two aligned units are out, and the similarity of an aligned and an unaligned unit,
+    scaled to 0..1, is multiplied by `HALF_FREE`. Sentence pairs with at most two units on a side have one round, as in
+    the authors' code; so do those in which all units of a side are aligned. Arguments as in `SoftAlignment`.
     """
     real = is_real(similarity.shape, sizes)
     links = argmax_links(similarity, sizes)
@@ -107,7 +107,7 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     has_free = (free_source & real).any((1, 2)) & (free_target & real).any((1, 2))
     has_second_round = (has_free & (sizes.min(1) > 2))[:, None, None]
     discount = np.where(free_source & free_target, 1.0, HALF_FREE)
-    # Pairs that are out stand at 0 and padding below that, so that neither is the largest where another can be.
+    # Pairs that are out score 0 and padding less, so that neither is the largest if another can be.
     scores = np.where(real, np.where(is_open, (similarity + 1) / 2 * discount, 0.0), -np.inf)
     return links | (_is_largest(scores, 1) & _is_largest(scores, 2) & (scores > 0) & is_open & has_second_round)
 
@@ -115,15 +115,15 @@ def itermax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 def softmax_links(similarity: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """(B, S, T) bool links whose attention is above a threshold in both directions (Dou & Neubig 2021, awesome-align).
 
-    They compare pieces by inner products, with 0.001; here units by cosines with `TEMPERATURE`. Arguments as in
-    `SoftAlignment`.
+    The authors compare pieces by inner products, with the threshold 0.001; here units are compared by cosines with
+    `TEMPERATURE` and `THRESHOLD`. Arguments as in `SoftAlignment`.
     """
     forward, backward = attention(similarity, sizes, TEMPERATURE)
     return (forward > THRESHOLD) & (backward > THRESHOLD)
 
 
 def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> tuple[np.ndarray, np.ndarray]:
-    """What an encoder's similarities say about links: (B, S, T) softmax over source units, and over target units.
+    """An encoder's similarities as attention: (B, S, T) softmax over source units, and over target units.
 
     softmax_s(similarity[s, t] / temperature) and softmax_t(similarity[s, t] / temperature), zero at padding.
     Arguments as in `SoftAlignment`.
@@ -133,17 +133,17 @@ def attention(similarity: np.ndarray, sizes: np.ndarray, temperature: float) -> 
     directions = []
     for axis in (1, 2):
         highest = scores.max(axis, keepdims=True)
-        highest = np.where(np.isfinite(highest), highest, 0)  # of padding it is -inf, and -inf less itself is NaN
+        highest = np.where(np.isfinite(highest), highest, 0)  # for padding it is -inf, and -inf minus itself is NaN
         weights = np.exp(scores - highest)
         directions.append(weights / np.maximum(weights.sum(axis, keepdims=True), 1e-30))
     return directions[0], directions[1]
 
 
 def decode(soft: SoftAlignment, method: str = "grow-diag-final-and") -> np.ndarray:
-    """(B, S, T) bool links by one of `METHODS`, other than "probability", which `probability.py` knows.
+    """(B, S, T) bool links by one of `METHODS`, except "probability", which is in `probability.py`.
 
-    A symmetrization of both attentions, "mean" (links that both directions together find likelier than not: weights of
-    more than 1/2 on average), or similarity alone.
+    The others are symmetrizations of both attentions, "mean" (links with weights above 1/2 on average over both
+    directions), and methods that use similarity alone.
     """
     if method in SIMILARITIES:
         pick = {"argmax": argmax_links, "itermax": itermax_links, "softmax": softmax_links}[method]
@@ -167,7 +167,7 @@ def is_real(shape: tuple[int, ...], sizes: np.ndarray) -> np.ndarray:
 
 
 def _grown(forward: np.ndarray, backward: np.ndarray) -> np.ndarray:
-    """grow-diag-final-and of one pair: the order of the original's loops, on the few places that hold a link."""
+    """grow-diag-final-and of one pair, in the order of the original's loops, on the few places with a link."""
     candidates = set(zip(*np.nonzero(forward ^ backward)))
     links = forward & backward
     has_source, has_target = links.any(1), links.any(0)

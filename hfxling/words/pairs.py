@@ -30,10 +30,10 @@ def encoded_pairs(
 
 
 def like_sizes(sizes: np.ndarray, order: np.ndarray, most: int) -> Iterator[np.ndarray]:
-    """Rows of (N, 2) sizes in an order, in batches: one, or as many as have `most` cells, padded to the largest."""
+    """Batches of rows in `order`: one row, or as many as have `most` cells if padded; `sizes` are (N, 2)."""
     start = 0
     while start < len(order):
-        next_sizes = np.maximum(sizes[order[start : start + most]], 1)  # no row has fewer cells than one
+        next_sizes = np.maximum(sizes[order[start : start + most]], 1)  # every row has at least one cell
         cells_of_largest = np.maximum.accumulate(next_sizes, axis=0).prod(1)
         batch_cells = cells_of_largest * np.arange(1, len(cells_of_largest) + 1)  # of the next 1, 2, ... rows
         count = max(1, np.searchsorted(batch_cells, most, side="right"))
@@ -49,7 +49,7 @@ def pad(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
 
 
 def stack(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """(B, S) int64 array of B rows of ids, -1 behind the end of each; S is at least 1."""
+    """(B, S) int64 array of B rows of ids, -1 after the end of each; S is at least 1."""
     lengths = np.array([len(row) for row in rows])
     inside = np.arange(max(1, lengths.max())) < lengths[:, None]
     table = np.full(inside.shape, -1, np.int64)

@@ -1,14 +1,14 @@
 """Statistical word links: two HMMs, one a direction, trained to agree.
 
-Vogel et al. (1996) for the model, Liang et al. (2006) for the agreement. It knows no words but by their ids, and learns
-from a few hundred sentence pairs where a neural aligner wants thousands. An encoder that knows both languages may help:
-with similarities of the words in context, each E step multiplies the probability of a target word t given a source word
-s of a sentence of S words by
+The model is that of Vogel et al. (1996), the agreement that of Liang et al. (2006). It knows words only by their ids,
+and learns from a few hundred sentence pairs, where a neural aligner needs thousands. An encoder that knows both
+languages may help: with the similarities of the words in context, each E step multiplies the probability of a target
+word t, given a source word s of a sentence of S words, by
 
     (FLOOR + (1 - FLOOR) S softmax_s(cos(x_s, y_t) / TEMPERATURE)) ** WEIGHT
 
-and likewise in the other direction. What the encoder knows and what the text repeats then inform each other: the tables
-learn from links that the encoder helped to find, and only the tables and jumps are learnt, never the encoder.
+and likewise in the other direction. So what the encoder knows and what the text repeats help each other: the tables
+learn from links that the encoder helped to find. Only the tables and jumps are learnt, never the encoder.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from .pairs import EncodedPairs, like_sizes, stack
 
 MODEL_1, AGREE, HMM = 5, 3, 2  # rounds of EM by Model 1 and by HMM; the directions agree from round AGREE on
 NULL = 0.1  # prior probability that a word has no counterpart
-SAME = 10  # times as probable words of equal classes start: numbers, names, cognates. Chosen on xlwa-dev gold links
+SAME = 10  # words of equal classes (numbers, names, cognates) start 10 times likelier. Chosen on xlwa-dev gold links
 FLOOR, WEIGHT = 0.02, 0.7  # of the encoder inside EM. Chosen on xlwa-dev gold links
 WINDOW = 50  # jumps beyond count as this long
-NEVER = 1e-10  # probability of a pair of words that never met
-# Odds against chance of words that known links do not link: most were rare, or had no part in the text that was learnt
-# from, and something else, such as an encoder, may know better. Chosen on xlwa-dev gold links.
+NEVER = 1e-10  # probability of two words that never occurred together
+# Odds against chance of words that known links do not link. Most of them were rare in the text that was learnt from, or
+# not in it, and something else, such as an encoder, may know better. Chosen on xlwa-dev gold links.
 UNLINKED = 0.1
-_PRIOR_JUMPS = 100  # those that links come with count as so many of a text's own
-_LEAST = 1e-3  # expected links that are counted
-_CELLS = 300_000  # source words x target words x pairs of a batch
-_MOST_EMPTY = 20  # cells of a grid of a batch's distinct words, to one of the batch, up to which the grid is quicker
+_PRIOR_JUMPS = 100  # the jumps stored with links count as 100 jumps of the text
+_LEAST = 1e-3  # expected links below this are not counted
+_CELLS = 300_000  # size of a batch: source words x target words x pairs
+_MOST_EMPTY = 20  # a grid of a batch's distinct words is quicker up to 20 times the batch's own cells
 
 
 class _Tables(NamedTuple):
@@ -55,17 +55,18 @@ class _Tables(NamedTuple):
     probability: np.ndarray  # (N,)
     jump: np.ndarray  # (2 WINDOW + 1,), jumps of -WINDOW..WINDOW
     classes: int  # of the target side
-    unknown: float = NEVER  # what stands for the probability of a pair that is not among the keys
+    unknown: float = NEVER  # probability of a pair that is not among the keys
 
 
 Similarities = Sequence[np.ndarray]
-_ARRAYS = ("keys", "probability", "jump")  # of a table, as they are saved
+_ARRAYS = ("keys", "probability", "jump")  # arrays of a table that are saved
 
 
 class _Cells(NamedTuple):
-    """Which words of a batch's sentence pairs meet, in one direction.
+    """Which words of a batch's sentence pairs occur together, in one direction.
 
-    What meets several times is looked up in the tables once: these have millions of keys, and a batch a few thousand.
+    Two words that occur together several times are looked up in the tables once: these have millions of keys, and a
+    batch a few thousand.
     """
 
     met: np.ndarray  # (K,) places in the tables, see `places_of`
@@ -73,12 +74,12 @@ class _Cells(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """Sentence pairs of like lengths; lists have an entry for each direction, as `LinkPrior.tables`."""
+    """Sentence pairs of similar lengths; lists have an entry for each direction, as `LinkPrior.tables` has."""
 
     rows: np.ndarray  # (B,) numbers of the pairs
-    sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; the same exchanged
+    sides: list[tuple[np.ndarray, np.ndarray]]  # class ids (B, S) and (B, T), padded with -1; then exchanged
     cells: list[_Cells]
-    factors: list[np.ndarray | None]  # (B, T, S) and (B, S, T) of an encoder, None without one
+    factors: list[np.ndarray | None]  # (B, T, S) and (B, S, T) factors from an encoder, None without one
 
 
 class LinkPrior:
@@ -86,7 +87,7 @@ class LinkPrior:
 
     Args:
         languages: codes of source and target.
-        classes: for each side (V,) the class of every word id; 0 is no class of a word.
+        classes: for each side (V,) the class of every word id; no word has class 0.
         tables: target given source, source given target.
     """
 
@@ -105,15 +106,15 @@ class LinkPrior:
     ) -> list[LinkPrior]:
         """Learn from the sentences of one language pair; seconds for a few thousand, with a bar.
 
-        Directions that are trained to agree give fewer wrong links, and fewer translations to choose from.
+        Directions that are trained to agree give fewer wrong links, but also fewer translations to choose from.
 
         Args:
             pairs: the text.
             classes: for each side those of every id, see `word_classes`.
-            agree: of every prior whether its directions agree, or are independent; by default one of each kind.
-            equal: of every source class the target class that is written alike, see `equal_classes`; their links start
-                likelier than others.
-            similarities: of every pair (S, T) cosines of its words by an encoder, which every E step heeds.
+            agree: for every prior whether its directions agree or are independent; by default one prior of each kind.
+            equal: for every source class the target class that is written alike, see `equal_classes`; links between
+                these start likelier than others.
+            similarities: for every pair (S, T) cosines of its words by an encoder, which every E step uses.
         """
         tables, batches = _untrained(classes, pairs, equal, similarities)
         tables = _trained(tables, batches, range(AGREE), agree=False)  # so far all are the same
@@ -122,7 +123,7 @@ class LinkPrior:
 
     @classmethod
     def of_odds(cls, languages: tuple[str, str], there, back) -> LinkPrior:
-        """A prior of known odds of translation against chance, as a lexical model keeps them.
+        """A prior from known odds of translation against chance, as a lexical model keeps them.
 
         `there` is (V, W) sparse, P(t|s) / P(t) for every source and target word; `back` (W, V) the same from target to
         source. A word without a counterpart is as probable as by chance, and jumps are those that learning starts from.
@@ -139,7 +140,7 @@ class LinkPrior:
         return cls(languages, classes, tables)
 
     def with_jumps_of(self, pairs: EncodedPairs) -> LinkPrior:
-        """The same links, with the jumps that are expected in a text; a text without words changes nothing."""
+        """The same links with the jumps of a text; a text without words changes nothing."""
         tables = list(self.tables)
         for _ in range(HMM):
             jumps = [_PRIOR_JUMPS * table.jump for table in self.tables]
@@ -157,7 +158,7 @@ class LinkPrior:
     ) -> np.ndarray:
         """(N,) mean log probability of a word given the other side's, both directions averaged; see `posteriors_of`.
 
-        A pair with an empty side has -inf.
+        A pair with an empty side gets -inf.
         """
         result = np.full(len(source), -np.inf)
         for batch in self._batches(source, target, similarities):
@@ -172,8 +173,8 @@ class LinkPrior:
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each sentence pair the (S, T) probabilities that a target word comes from a source word, and vice versa.
 
-        What is missing to 1 in a column of the first, or a row of the second, is the probability of no counterpart.
-        Both sides are word ids of every sentence.
+        1 minus the sum of a column of the first, or of a row of the second, is the probability of no counterpart. Both
+        sides are word ids of every sentence.
         """
         return posteriors_of([self], source, target)[0]
 
@@ -228,13 +229,13 @@ def posteriors_of(
     target: Sequence[Sequence[int]],
     similarities: Similarities | None = None,
 ) -> list[list[tuple[np.ndarray, np.ndarray]]]:
-    """`LinkPrior.posteriors` of priors that were learnt together, which know the same words.
+    """`LinkPrior.posteriors` for priors that were learnt together, so that they know the same words.
 
-    Similarities are those of `LinkPrior.learn`.
+    Similarities are as for `LinkPrior.learn`.
     """
     posteriors: list[list] = []
     for _ in priors:
-        # Batches leave out pairs with an empty side: what is set here stays for these.
+        # Batches leave out pairs with an empty side: these keep what is set here.
         empty = [np.zeros((len(s), len(t))) for s, t in zip(source, target)]
         posteriors.append(list(zip(empty, empty)))
     for batch in priors[0]._batches(source, target, similarities):  # the places in its tables hold for all priors
@@ -251,7 +252,7 @@ def link_counts_of(
 ):
     """(V, W) sparse matrix of how often each source word is expected to be linked to each target word.
 
-    Of priors that were learnt together it is the sum.
+    For several priors, which were learnt together, it is their sum.
     """
     from scipy.sparse import coo_array
 
@@ -273,9 +274,9 @@ def link_counts_of(
 def translation_counts(
     pairs: EncodedPairs, vocabularies: Sequence[Vocabulary], similarities: Similarities | None = None
 ):
-    """(V, W) sparse link counts for a lexicon: the sum of an agreeing and an independent prior's, learnt from the text.
+    """(V, W) sparse link counts for a lexicon, the sum of an agreeing and an independent prior learnt from the text.
 
-    Independent directions keep rarer translations, which raises P@1 where agreement is too sure of itself.
+    Independent directions keep rarer translations, which raises P@1 if agreement is too sure of itself.
     """
     classes = [word_classes(vocabulary) for vocabulary in vocabularies]
     sizes = [len(vocabulary) for vocabulary in vocabularies]
@@ -284,7 +285,7 @@ def translation_counts(
 
 
 def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> LinkPrior | None:
-    """The prior that a model was trained with for these languages, in whichever order; None where there was none."""
+    """The prior that a model was trained with for these languages, in either order; None if there was none."""
     for order in (tuple(languages), tuple(languages)[::-1]):
         if "-".join(order) in config.priors:
             with one_line_where_missing(folder, "model", "an aligner with a statistical prior"):
@@ -299,7 +300,7 @@ def load_prior(folder: str, config, languages: Sequence[str], **hub_kwargs) -> L
 
 
 def _check_table(table: _Tables) -> None:
-    """Raise ValueError where a table holds what no training gives."""
+    """Raise ValueError if a table holds values that no training gives."""
     if table.keys.ndim != 1 or table.probability.shape != table.keys.shape or table.jump.shape != (2 * WINDOW + 1,):
         raise ValueError(f"arrays of shape {table.keys.shape}, {table.probability.shape} and {table.jump.shape}")
     if len(table.keys) == 0 or table.keys[0] < 0 or not (np.diff(table.keys) > 0).all():
@@ -315,7 +316,7 @@ def prior_file(languages: Sequence[str]) -> str:
 
 
 def _by_length(classes: Sequence[np.ndarray], source: Sequence, target: Sequence) -> Iterator[tuple[np.ndarray, list]]:
-    """Rows of like lengths and the sides of either direction, see `_Batch`; pairs with an empty side are left out."""
+    """Rows of similar lengths and the sides for both directions (see `_Batch`), without pairs with an empty side."""
     lengths = np.array([list(map(len, source)), list(map(len, target))]).T
     order = np.lexsort((lengths[:, 1], lengths[:, 0]))  # by the source's length, then by the target's
     order = order[lengths[order].min(1) > 0]
@@ -333,9 +334,9 @@ def _untrained(
     equal: np.ndarray | None,
     similarities: Similarities | None,
 ) -> tuple[list[_Tables], list[_Batch]]:
-    """Tables of all classes that meet in a sentence pair, and the text with its places in them.
+    """Tables of all classes that occur together in a sentence pair, and the text with its places in them.
 
-    All are equally probable, but those of words that are written alike.
+    All have the same probability, except for words that are written alike.
     """
     blank = []
     for emitted_classes in classes[::-1]:
@@ -344,7 +345,7 @@ def _untrained(
     for rows, sides in _by_length(classes, pairs.source, pairs.target):
         cells = []
         for table, side in zip(blank, sides):
-            cells.append(_distinct(table, *side))  # their places follow when all keys are known
+            cells.append(_distinct(table, *side))  # places follow when all keys are known
         batches.append(_Batch(rows, sides, cells, encoder_factors(rows, sides, similarities)))
     if not batches:
         names = "-".join(pairs.languages)
@@ -352,9 +353,9 @@ def _untrained(
     tables = []
     for direction, table in enumerate(blank):
         all_keys = np.concatenate([batch.cells[direction].met for batch in batches])
-        # Nobody needs the counts, but without them numpy (2.3 and later) hashes, which takes 20 times as long here.
+        # The counts are not needed, but without them numpy (2.3 and later) hashes, which takes 20 times as long.
         keys = np.unique(all_keys, return_counts=True)[0]
-        keys = keys[keys >= 0]  # not that of padding
+        keys = keys[keys >= 0]  # without the key of padding
         tables.append(table._replace(keys=keys, probability=np.full(len(keys), 1.0 / table.classes)))
         for batch in batches:
             cells = batch.cells[direction]
@@ -371,14 +372,14 @@ def _first_jumps() -> np.ndarray:
 
 
 def _likelier_where_equal(tables: Sequence[_Tables], equal: np.ndarray) -> list[_Tables]:
-    """Both directions' tables where words of equal classes are likelier; `equal` is as for `LinkPrior.learn`."""
-    equal_source = np.zeros(tables[0].classes, int)  # of every target class the source class that is written alike
+    """Both directions' tables, with words of equal classes likelier; `equal` is as for `LinkPrior.learn`."""
+    equal_source = np.zeros(tables[0].classes, int)  # for every target class the source class that is written alike
     equal_source[equal] = np.arange(len(equal))
-    equal_source[0] = 0  # where all source classes without an equal one wrote
+    equal_source[0] = 0  # source classes without an equal one wrote here
     likelier = []
     for table, equal_class in zip(tables, (equal, equal_source)):
         given, emitted = np.divmod(table.keys, table.classes)
-        factor = np.where(equal_class[given] == emitted, SAME, 1)  # no emitted class is 0, so "none" equals none
+        factor = np.where(equal_class[given] == emitted, SAME, 1)  # no emitted class is 0, so "none" matches nothing
         likelier.append(table._replace(probability=factor * table.probability))
     return likelier
 
@@ -388,7 +389,7 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
     with bar(total=len(turns) * len(batches), unit="batches", label="links", delay=2) as shown:
         for turn in turns:
             hmm = turn >= MODEL_1
-            counts = [np.zeros(len(table.keys) + 1) for table in tables]  # the last one is of padding, see `places_of`
+            counts = [np.zeros(len(table.keys) + 1) for table in tables]  # the last one is for padding, see `places_of`
             jumps = [np.ones(2 * WINDOW + 1), np.ones(2 * WINDOW + 1)]  # each as if seen once: no jump is impossible
             for batch in batches:
                 expected = _expected_both(tables, batch, hmm=hmm)
@@ -397,7 +398,7 @@ def _trained(tables: Sequence[_Tables], batches: Sequence[_Batch], turns: range,
                     posteriors = _agreed(*posteriors)
                 for direction, (posterior, cells) in enumerate(zip(posteriors, batch.cells)):
                     met_counts = np.bincount(cells.places.ravel(), posterior.ravel(), len(cells.met))
-                    counts[direction][cells.met] += met_counts  # each place is there once
+                    counts[direction][cells.met] += met_counts  # each place occurs once
                     if hmm:
                         jumps[direction] += expected[direction][1]
                 shown.update()
@@ -416,20 +417,20 @@ def keys_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> np.ndarra
 
 
 def places_of(table: _Tables, keys: np.ndarray) -> np.ndarray:
-    """Places of keys among the table's, int32; the one behind the last for those that it has not."""
+    """Places of keys in the table, int32; the place after the last for keys that it lacks."""
     places = np.searchsorted(table.keys, keys)
     is_there = table.keys[places.clip(max=len(table.keys) - 1)] == keys
     return np.where(is_there, places, len(table.keys)).astype(np.int32)
 
 
 def cells_of(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
-    """What meets in a batch's sides, looked up in the table."""
+    """What occurs together in a batch's sides, looked up in the table."""
     cells = _distinct(table, source, target)
     return cells._replace(met=places_of(table, cells.met))
 
 
 def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
-    """What meets in a batch's sides, `met` still the keys: sorted, which makes looking them up quick."""
+    """What occurs together in a batch's sides; `met` still holds keys, sorted to make looking them up quick."""
     keys = keys_of(table, source, target)
     given, given_numbers = _numbered(np.pad(source, ((0, 0), (1, 0))))
     emitted, emitted_numbers = _numbered(target)
@@ -437,8 +438,8 @@ def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
     if grid > _MOST_EMPTY * keys.size:
         met, places = np.unique(keys, return_inverse=True)
         return _Cells(met, places.astype(np.int32))
-    # The same, in a fifth of the time: every pair of the batch's own words is a square of a grid, whose order is that
-    # of the keys. Square 0 is padding, which stands for all that is no pair of words.
+    # The same, in a fifth of the time: every pair of the batch's own words is a square of a grid, in the order of the
+    # keys. Square 0 is padding; it stands for everything that is not a pair of words.
     squares = given_numbers[:, None, :] * len(emitted) + emitted_numbers[:, :, None]
     squares[keys < 0] = 0
     is_met = np.zeros(grid, bool)
@@ -452,7 +453,7 @@ def _distinct(table: _Tables, source: np.ndarray, target: np.ndarray) -> _Cells:
 
 
 def _numbered(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct classes of a side, -1 (padding) the first of them, and in place of each class its number there."""
+    """The distinct classes of a side, -1 (padding) first, and for each class its number among them."""
     distinct, numbers = np.unique(np.append(-1, classes), return_inverse=True)
     return distinct, numbers[1:].reshape(classes.shape)
 
@@ -460,7 +461,7 @@ def _numbered(classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def encoder_factors(
     rows: np.ndarray, sides: list[tuple[np.ndarray, np.ndarray]], similarities: Similarities | None
 ) -> list[np.ndarray | None]:
-    """(B, T, S) and (B, S, T) that an encoder multiplies emissions by; NULL keeps its weight."""
+    """(B, T, S) and (B, S, T) factors by which an encoder multiplies emissions; NULL keeps its weight."""
     if similarities is None:
         return [None, None]
     source, target = sides[0]
@@ -473,8 +474,8 @@ def encoder_factors(
     forward, backward = attention(padded, sizes, TEMPERATURE)
     factors = []
     for weights, count in ((forward.swapaxes(1, 2), words[:, 0]), (backward, words[:, 1])):
-        # The equation at the head of this file. S times a softmax is 1 on average over the S words, which is what NULL,
-        # left as it is, is measured against.
+        # The equation at the top of this file. S times a softmax is 1 on average over the S words, so it can be
+        # compared with NULL, which is left as it is.
         factors.append((FLOOR + (1 - FLOOR) * weights * count[:, None, None]) ** WEIGHT)
     return factors
 
@@ -482,7 +483,7 @@ def encoder_factors(
 def emissions_of(
     table: _Tables, cells: _Cells, factor: np.ndarray | None, source: np.ndarray, target: np.ndarray
 ) -> np.ndarray:
-    """(B, T, 1 + S) probability of each target word from NULL and from each source word, the share of NULL included."""
+    """(B, T, 1 + S) probability of each target word from NULL and each source word, with the share of NULL."""
     probability = table.probability.take(cells.met, mode="clip").astype(np.float32)
     probability[cells.met == len(table.keys)] = table.unknown
     emissions = probability[cells.places]
@@ -490,7 +491,7 @@ def emissions_of(
     emissions[:, :, 0] *= NULL
     if factor is not None:
         emissions[:, :, 1:] *= factor
-    # Behind the end NULL emits with probability 1: the position stays where it is, and no likelihood is lost.
+    # After the end NULL emits with probability 1, so the position stays where it is and no likelihood is lost.
     emissions[target < 0] = np.eye(1, emissions.shape[2])
     return emissions
 
@@ -507,12 +508,12 @@ def _expected_both(tables: Sequence[_Tables], batch: _Batch, *, hmm: bool = True
 def expected_counts(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.ndarray | None) -> tuple:
     """(B, T, 1 + S) posterior of NULL and every source word, zero at padding; expected jumps; (B,) log likelihoods.
 
-    By Model 1 where there are no jump probabilities, and then without jumps.
+    Without jump probabilities it is Model 1, which has no jumps.
     """
     inside, real = (side[0] >= 0).astype(np.float32), (side[1] >= 0).astype(np.float32)
     if jump is not None:
-        # Matrices are small: with several threads nothing is quicker, all is slower on a busy machine, and the last
-        # digits are others.
+        # Matrices are small: several threads make nothing quicker, are slower on a busy machine, and change the last
+        # digits.
         with _linear_algebra().limit(limits=1, user_api="blas"):
             return _expected_by_hmm(emissions, inside, real, jump.astype(np.float32))
     size = inside.sum(1)[:, None]
@@ -524,29 +525,29 @@ def expected_counts(emissions: np.ndarray, side: Sequence[np.ndarray], jump: np.
 
 @cache
 def _linear_algebra() -> ThreadpoolController:
-    """The libraries that numpy has loaded."""
+    """Control of the libraries that numpy has loaded."""
     return ThreadpoolController()
 
 
 def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray, jump: np.ndarray) -> tuple:
     """`expected_counts` by forward and backward passes; `inside` (B, S) and `real` (B, T) are 1 where there are words.
 
-    A state is a source position, and whether the target word is linked to it (0), or to NULL after a word that was (1):
-    a word without a counterpart leaves the position where it is, and the next jump starts from there.
+    A state is a source position, and whether the target word is linked to it (0), or to NULL after a word that was (1).
+    A word without a counterpart leaves the position where it is, and the next jump starts from there.
     """
-    emissions = np.ascontiguousarray(emissions.swapaxes(0, 1))  # (T, B, 1 + S): a step's numbers lie side by side
+    emissions = np.ascontiguousarray(emissions.swapaxes(0, 1))  # (T, B, 1 + S): a step's numbers are side by side
     null, words = emissions[:, :, :1], emissions[:, :, 1:]
     positions = np.arange(inside.shape[1])
     jump_places = np.clip(positions - positions[:, None], -WINDOW, WINDOW) + WINDOW  # in `jump`, from i to k
     steps = jump[jump_places]
-    leaving = np.maximum(inside @ steps.T, 1e-30)  # a sentence's jumps end inside it: what those from i sum to
-    start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]  # from the place before the first word
+    leaving = np.maximum(inside @ steps.T, 1e-30)  # sum of the jumps from i, as a sentence's jumps end inside it
+    start = inside * jump[np.clip(positions + 1, 0, WINDOW) + WINDOW]  # jumps from the place before the first word
     start /= start.sum(1, keepdims=True)
     reached, position = start, start
-    linked = np.empty(words.shape, np.float32)  # the word is that of the position
-    unlinked = np.empty_like(linked)  # the word is NULL's, and the position that of the last link
-    departing = np.empty_like(linked)  # either, over what the jumps from there sum to
-    scale = np.empty(words.shape[:2], np.float32)  # each word's states are brought to 1, or they would vanish
+    linked = np.empty(words.shape, np.float32)  # the word is linked to the position
+    unlinked = np.empty_like(linked)  # the word is linked to NULL, and the position is that of the last link
+    departing = np.empty_like(linked)  # the sum of both, divided by the sum of the jumps from there
+    scale = np.empty(words.shape[:2], np.float32)  # each word's states are scaled to sum to 1, or they would vanish
     for j in range(len(words)):
         linked[j] = reached * words[j]
         unlinked[j] = position * null[j]
@@ -556,7 +557,7 @@ def _expected_by_hmm(emissions: np.ndarray, inside: np.ndarray, real: np.ndarray
         departing[j] = position / leaving
         reached = departing[j] @ steps * inside
     posterior, jumps = np.empty_like(emissions), np.zeros_like(steps)
-    future = np.ones_like(inside)  # of what follows, by the same scale: times the states it makes the posterior
+    future = np.ones_like(inside)  # likelihood of what follows, scaled alike; times the states it gives the posterior
     for j in reversed(range(len(words))):
         future /= scale[j, :, None]
         posterior[j, :, 1:] = linked[j] * future
@@ -575,14 +576,14 @@ def _log_likelihoods(word_likelihoods: np.ndarray, real: np.ndarray) -> np.ndarr
 
 
 def _agreed(forward: np.ndarray, backward: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(B, T, 1 + S) and (B, S, 1 + T) posteriors with those of links replaced by the product of both directions'."""
+    """(B, T, 1 + S) and (B, S, 1 + T) posteriors; those of links are replaced by the product of both directions."""
     both = forward[:, :, 1:] * backward[:, :, 1:].swapaxes(1, 2)
     forward = np.concatenate([forward[:, :, :1], both], axis=2)
     return forward, np.concatenate([backward[:, :, :1], both.swapaxes(1, 2)], axis=2)
 
 
 def _estimated(table: _Tables, counts: np.ndarray, jumps: np.ndarray, *, hmm: bool) -> _Tables:
-    """New tables from expected counts; a pair of words that met is never less likely than one that did not."""
+    """New tables from expected counts; words that occurred together are never less likely than words that did not."""
     source = table.keys // table.classes
     probability = counts / np.maximum(np.bincount(source, counts)[source], 1e-300)
     return table._replace(probability=np.maximum(probability, NEVER), jump=jumps / jumps.sum() if hmm else table.jump)

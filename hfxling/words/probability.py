@@ -1,8 +1,7 @@
 """How probable a link is: a logistic regression on what links, encoder and neighbourhood say about it.
 
-The weights are learnt from the gold links of xlwa-dev (English with seven languages) and hold for every language: the
-features are posteriors and positions, and know no words. Those that are stored are learnt by
-`benchmarks/align_table.py --fit`.
+The weights are learnt from the gold links of xlwa-dev (English with seven languages) and hold for every language, as
+the features are posteriors and positions, not words. `benchmarks/align_table.py --fit` learns the stored weights.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ import numpy as np
 from .links import is_real
 
 WEIGHTS = Path(__file__).with_name("probability.json")
-# From which probability on a link is given, by what links are made of: of .2, .25, ... .6 the one with the least error
-# rate on xlwa-dev (benchmarks/align_table.py --choose). Below .5, as a link that is missed costs more than a wrong one.
+# Least probability of a link, by kind of aligner: of .2, .25, ... .6 the one with the lowest error rate on xlwa-dev
+# (benchmarks/align_table.py --choose). It is below .5, as a missed link costs more than a wrong one.
 THRESHOLDS = {"links and encoder": 0.45, "saved and encoder": 0.45, "encoder": 0.45, "links": 0.35, "saved": 0.35}
-_LEAST = 1e-4  # posteriors beyond this and 1 - this count as such
+_LEAST = 1e-4  # posteriors are clipped to this and 1 - this
 Directions = tuple[np.ndarray, np.ndarray]  # (B, S, T) forward and backward weights
 
 
 def link_evidence(weights: Sequence[Directions], decisive: int, sizes: np.ndarray) -> list[np.ndarray]:
-    """F features of every link, (B, S, T) each: what tells right from wrong links.
+    """F features of every link, (B, S, T) each, which tell right from wrong links.
 
-    Of each of the weights the sum of both directions' log odds and the smaller one; then the mean weight, other links
-    of both units, links beside, along and across the diagonal, beside where a unit is free, whether both units are
-    free, and how far off the diagonal. Source and target play the same part: the weights are learnt from pairs whose
-    source is always English.
+    For each of the weights: the sum of both directions' log odds, and the smaller one. Then: the mean weight, other
+    links of both units, links beside, along and across the diagonal, links beside if a unit is free, whether both units
+    are free, and the distance from the diagonal. Source and target are treated alike, as the weights are learnt from
+    pairs whose source is always English.
 
     Args:
         weights: posteriors or attention.
-        decisive: the mean of the first so many is what a unit's other links, and neighbours, are judged by.
-        sizes: (B, 2) source and target units.
+        decisive: number of the first weights whose mean judges a unit's other links and its neighbours.
+        sizes: (B, 2) numbers of source and target units.
     """
     features = []
     for forward, backward in weights:

@@ -1,4 +1,4 @@
-"""What aligns words: a trained aligner, the links of a lexical model or of the text itself, an encoder, or both."""
+"""Opens what aligns words: a trained aligner, links (of a lexical model or the text itself), an encoder, or both."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from .prior import LinkPrior, load_prior
 
 logger = logging.getLogger(__name__)
 AGREEMENT = "agreement"
-LONGEST_SIDE = 20_000  # letters: a pair's links are a matrix of its words
-JUMPS_FROM = 2_000  # pairs that jumps of known links are learnt from
-_AGREE_ON = 200  # pairs that agreement is measured on, the first ones
+LONGEST_SIDE = 20_000  # letters of a side, as the links of a pair are a matrix of its words
+JUMPS_FROM = 2_000  # pairs from which jumps are learnt for known links
+_AGREE_ON = 200  # first pairs, on which agreement is measured
 # Text that was split into words has 4 to 5 letters a word in Lao, Thai and Khmer, and 1.4 to 1.8 in Chinese and
-# Japanese, whose characters count for several; what spaces set apart in text as it is written has 12 or more.
+# Japanese, whose characters count as several letters. In text that was not split, spaces are 12 or more letters apart.
 _LONGEST_WORD = 9  # letters of a word, on average
 _LETTERS = {"Han": 3, "Kana": 2}
-_LOOK_AT = 1_000  # lines
+_LOOK_AT = 1_000  # lines that are checked for spaces
 Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class LinkSource:
-    """Links of a language pair, or the text that they are to be learnt from."""
+    """Links of a language pair, or what is needed to learn them from a text."""
 
-    name: str  # what results call it
+    name: str  # its name in results
     languages: Pair  # codes of source and target
     views: list[View]  # ways to cut text, and the links in each; a lexical model may have several
     network: AlignerModel | None = None  # a trained aligner
-    encoder: WordEncoder | None = None  # whose similarities are heeded where links are learnt
-    # Hub id and revision of the encoder that known links were learnt with; None for none.
+    encoder: WordEncoder | None = None  # its similarities are used if links are learnt
+    # Hub id and revision of the encoder that known links were learnt with; None without one.
     learnt_with: tuple[str, str | None] | None = None
 
     @property
@@ -60,7 +60,7 @@ class LinkSource:
 
     @property
     def vocabularies(self) -> list[Vocabulary]:
-        """Those of source and target, in the first view."""
+        """Vocabularies of source and target in the first view."""
         return self.views[0].vocabularies
 
     @property
@@ -88,9 +88,9 @@ def open_aligner(
     method: str | None = None,
     first: int | None = None,
 ) -> tuple[Aligner | JointAligner, Pairs]:
-    """Read text, and make what aligns it: links, an encoder, both, or a trained aligner.
+    """Read text, and make the aligner for it, from links, an encoder, both, or a trained aligner.
 
-    Parameters are those of `align_words`; `first` is how many pairs are read.
+    Parameters are those of `align_words`; `first` is the number of pairs that are read.
     """
     model = with_links(model, is_encoder_kept=True)
     has_encoder = model is not None and is_encoder(model, revision)
@@ -133,7 +133,7 @@ def open_aligner(
 
 
 def default_units(text: Pairs, *, has_segments: bool) -> str:
-    """Words; where a side puts no spaces between them, segments, or characters where an encoder alone aligns."""
+    """Words; if a side has no spaces between words, segments, or characters with an encoder alone."""
     if not (_is_unsplit(text.source) or _is_unsplit(text.target)):
         return "words"
     units = "segments" if has_segments else "characters"
@@ -142,7 +142,7 @@ def default_units(text: Pairs, *, has_segments: bool) -> str:
 
 
 def _is_unsplit(lines: Sequence[str]) -> bool:
-    """Whether what spaces set apart is phrases, in a script without spaces between words."""
+    """Whether spaces set apart phrases instead of words, in a script without spaces between words."""
     letters = unspaced_letters = unspaced_words = length = 0
     for line in lines[:_LOOK_AT]:
         for word in line.split():
@@ -153,7 +153,7 @@ def _is_unsplit(lines: Sequence[str]) -> bool:
                 unspaced_words += 1
                 unspaced_letters += len(word)
                 length += len(word) * _LETTERS.get(script, 1)
-    if 2 * unspaced_letters <= letters:  # names in a text of another script
+    if 2 * unspaced_letters <= letters:  # only names, in a text of another script
         return False
     return length / unspaced_words > _LONGEST_WORD
 
@@ -161,7 +161,7 @@ def _is_unsplit(lines: Sequence[str]) -> bool:
 def _aligner_of(
     link_source: LinkSource, encoder: WordEncoder | None, text: Pairs | None, options: dict[str, Any]
 ) -> Aligner | JointAligner:
-    """What aligns by known links, with an encoder or without; a text says how far they jump."""
+    """The aligner for known links, with or without an encoder; a text shows how far links jump."""
     pair = link_source.languages
     if link_source.network is not None and encoder is None:
         vocabularies = dict(zip(pair, link_source.vocabularies))
@@ -175,7 +175,7 @@ def _aligner_of(
 
 
 def is_encoder(model: Any, revision: str | None = None) -> bool:
-    """Whether a model is an encoder of text, and neither an aligner nor a lexical model."""
+    """Whether a model is a text encoder, not an aligner or a lexical model."""
     from sentence_transformers import SentenceTransformer
 
     if isinstance(model, Aligner | LexicalModel):
@@ -190,7 +190,7 @@ def is_encoder(model: Any, revision: str | None = None) -> bool:
 
 
 def _with_jumps(view: View, languages: Pair, text: Pairs) -> View:
-    """A view whose links jump as those of the text do."""
+    """A view whose links jump as in the text."""
     source, target = text.source[:JUMPS_FROM], text.target[:JUMPS_FROM]
     pairs = encoded_pairs(languages, view.vocabularies, source, target, LONGEST)
     return View(view.vocabularies, [prior.with_jumps_of(pairs) for prior in view.priors])
@@ -206,9 +206,9 @@ def open_word_encoder(
     units: str = "words",
     **options,
 ) -> WordEncoder:
-    """An encoder at its layer: a given one, that which is known for its depth, or the one that `agreed_layer` finds.
+    """An encoder that reads the given layer, the one known for its depth, or the one that `agreed_layer` finds.
 
-    `units` are those that links will be between; other options are those of `WordEncoder`.
+    `units` are the units that links will be between; other options are those of `WordEncoder`.
     """
     if layer is not None and layer != AGREEMENT and not isinstance(layer, int):
         raise ValueError(f"layer={layer!r}: give a number from 0, or {AGREEMENT}.")
@@ -216,7 +216,7 @@ def open_word_encoder(
     if layer is None and depth not in LAYERS:
         layer = AGREEMENT
     if layer == AGREEMENT:
-        encoder = WordEncoder(model, revision, layer=depth, **options)  # whole, so that all layers can be compared
+        encoder = WordEncoder(model, revision, layer=depth, **options)  # with all layers, so that they can be compared
         layer = agreed_layer(encoder, languages, text.source[:_AGREE_ON], text.target[:_AGREE_ON], units=units)
         logger.info("%s: words are read from layer %d of %d, whose links agree most", encoder.name, layer, depth)
     return WordEncoder(model, revision, layer=layer, **options)
@@ -225,21 +225,21 @@ def open_word_encoder(
 def agreed_layer(
     encoder: WordEncoder, languages: Sequence[str], source: Sequence[str], target: Sequence[str], *, units: str
 ) -> int:
-    """The layer by which the best partners of both directions agree most (`links.agreement`); of equal ones the lower.
+    """The layer with the best agreement of both directions (`links.agreement`); of equal ones the lower.
 
     On xlwa-dev (en-it, en-ru, en-et, en-bg) it is within 0.8 points of AER of the best of multilingual-e5-small's
     layers 5 to 9.
     """
-    units = "characters" if units == "segments" else units  # segments are learnt, an encoder alone has none
+    units = "characters" if units == "segments" else units  # segments are learnt; an encoder alone has none
     layers = range(1, encoder.layer + 1)
     by_layer = encoder.pieces_of_layers([*source, *target], layers)
     scores = {}
     for layer, pieces in zip(layers, by_layer):
-        encoder.kept = pieces  # every line is in it: the encoder does not read again
+        encoder.kept = pieces  # they have every line, so the encoder does not read again
         encoder.means.clear()  # those of the layer before
         aligner = JointAligner(languages, [], encoder, units=units)
         scores[layer] = agreement(line.soft for line in aligner(source, target))
-    return max(scores, key=scores.get)  # the first of equal ones, and layers rise
+    return max(scores, key=scores.get)  # of equal ones the first, which is the lowest
 
 
 def links_of_text(
@@ -251,7 +251,7 @@ def links_of_text(
     revision: str | None = None,
     layer: Layer | None = None,
 ) -> tuple[LinkSource, Pairs]:
-    """Open a model and read text, or read text that links are to be learnt from; parameters as of `lexicon`."""
+    """Open a model and read text, or read text to learn links from; parameters as for `lexicon`."""
     model = with_links(model, is_encoder_kept=True)
     if model is not None and not is_encoder(model, revision):
         if layer is not None:
