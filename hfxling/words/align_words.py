@@ -202,8 +202,8 @@ def align_words(
     Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link gets a score.
     Without a model the links are learnt from the text itself; a few hundred pairs are enough. With a multilingual
     encoder as the model, text and encoder find them together, which is far better. An encoder can also align by itself,
-    without learning from the text: `learn=False`. Of more than 10,000 pairs, parts are kept in OUTPUT.hfxling-parts
-    until all are done, so a run that was stopped continues.
+    without learning from the text: `learn=False`. With more than 10,000 pairs, parts are kept in OUTPUT.hfxling-parts
+    until all are done, so that a run that was stopped continues.
 
     Example:
         >>> encoder = "intfloat/multilingual-e5-small"
