@@ -131,7 +131,7 @@ class Fusion:
 
 
 def fit_fusion(
-    folds: Sequence[tuple[Vectors, Vectors, tuple[Vectors, Vectors]]],
+    folds: Sequence[Sequence[tuple[Vectors, Vectors, tuple[Vectors, Vectors]]]],
     pools: Pools,
     *,
     lexical: str,
@@ -140,9 +140,9 @@ def fit_fusion(
     """Choose the weight by which most queries find their translations, as far as so many pairs can tell.
 
     Args:
-        folds: of each fold vectors of queries, of their translations, row by row, and the pools of both sides, by
-            models that did not learn from these pairs; one fold for either direction. Where no such models are at hand,
-            folds of pairs that nobody learnt from.
+        folds: of each fold and direction the vectors of queries, of their translations, row by row, and the pools of
+            both sides, by models that did not learn from these pairs. Where no such models are at hand, folds of pairs
+            that nobody learnt from.
         pools: of the models that will be used, `pool_rows` of the training text.
         lexical: hash of the sparse encoder that will be used.
         languages: both.
@@ -153,21 +153,23 @@ def fit_fusion(
         chance.
     """
     scores, dense_unpaired, sparse_unpaired = [], [], []  # unpaired: scores of no translations
-    for source, target, of_pools in folds:
-        vectors = [_ready(side) for side in (source, target, *of_pools)]
-        dense, sparse = zip(*vectors)
-        dense_scores, sparse_scores = _csls(*dense), _csls(*sparse)
-        scores.append((dense_scores, sparse_scores))
-        is_unpaired = ~np.eye(len(dense_scores), dtype=bool)
-        dense_unpaired.append(dense_scores[is_unpaired])
-        sparse_unpaired.append(sparse_scores[is_unpaired])
+    for fold in folds:
+        of_fold = []
+        for source, target, of_pools in fold:
+            vectors = [_ready(side) for side in (source, target, *of_pools)]
+            dense, sparse = zip(*vectors)
+            dense_scores, sparse_scores = _csls(*dense), _csls(*sparse)
+            of_fold.append((dense_scores, sparse_scores))
+            is_unpaired = ~np.eye(len(dense_scores), dtype=bool)
+            dense_unpaired.append(dense_scores[is_unpaired])
+            sparse_unpaired.append(sparse_scores[is_unpaired])
+        scores.append(of_fold)
     deviations = spread(np.concatenate(dense_unpaired)), spread(np.concatenate(sparse_unpaired))
     reciprocal = {weight: _reciprocal_ranks(scores, weight, deviations) for weight in GRID}
     best = max(reciprocal.values(), key=np.mean)
     as_good = [weight for weight in GRID if not _is_worse(reciprocal[weight], best)]
     weight = min(as_good, key=lambda weight: abs(weight - 0.5))
-    pairs = sum(len(dense_scores) for dense_scores, _ in scores) // 2  # a fold for either direction
-    return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs)
+    return Fusion(weight, deviations, stored(pools), lexical, tuple(languages), pairs=len(reciprocal[weight]))
 
 
 def stored(pools: Pools) -> Pools:
@@ -206,16 +208,19 @@ def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
     return 2 * as_array(scores) - of_rows[:, None] - of_columns
 
 
-def _reciprocal_ranks(scores: Sequence[Sequence[np.ndarray]], weight: float, deviations: Sequence[float]) -> np.ndarray:
-    """(Q,) reciprocal ranks of the translations of all queries; ties count against them."""
-    reciprocal_ranks = []
-    for dense, sparse in scores:
-        fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
-        reciprocal_ranks.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
-    return np.concatenate(reciprocal_ranks)
+def _reciprocal_ranks(scores: Sequence, weight: float, deviations: Sequence[float]) -> np.ndarray:
+    """(N,) reciprocal ranks of the pairs of all folds, each the mean of its directions; ties count against it."""
+    of_pairs = []
+    for fold in scores:
+        of_directions = []
+        for dense, sparse in fold:
+            fused = weight / deviations[0] * dense + (1 - weight) / deviations[1] * sparse
+            of_directions.append(1 / (fused >= fused.diagonal()[:, None] - 1e-9).sum(1))
+        of_pairs.append(np.mean(of_directions, axis=0))
+    return np.concatenate(of_pairs)
 
 
 def _is_worse(ranks: np.ndarray, best: np.ndarray) -> bool:
-    """Whether (Q,) reciprocal ranks are on average more than the standard error of the difference below the best."""
+    """Whether (N,) reciprocal ranks are on average more than the standard error of the difference below the best."""
     lost = best - ranks
     return bool(lost.mean() > lost.std(ddof=1) / np.sqrt(len(lost)))

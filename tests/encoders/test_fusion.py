@@ -33,7 +33,7 @@ def fitted(sides, count: int = KNOWN) -> Fusion:
     """Vectors are the same in either role here."""
     known, (zh, vi) = [part(side, slice(0, count)) for side in sides], [part(s, slice(count, None)) for s in sides]
     pools = {(lang, role): pool for lang, pool in (("zh", zh), ("vi", vi)) for role in ROLES}
-    folds = [(*known, (zh, vi)), (*known[::-1], (vi, zh))]
+    folds = [[(*known, (zh, vi)), (*known[::-1], (vi, zh))]]
     return fit_fusion(folds, pools, lexical="abc", languages=("zh", "vi"))
 
 

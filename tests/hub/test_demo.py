@@ -291,7 +291,7 @@ def fused(folders) -> tuple[Path, Path]:
     }
     fold = pools["zh", "query"], pools["vi", "document"]
     shutil.copytree(folders / "routed", folders / "dense")
-    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(sparse.name), languages=PAIR)
+    fusion = fit_fusion([[(*fold, fold)]], pools, lexical=weights_hash(sparse.name), languages=PAIR)
     replace(fusion, weight=0.5).save(folders / "dense")
     return folders / "dense", folders / "lexical"
 

@@ -264,7 +264,7 @@ def test_scores_together_are_the_fused_ones(tiny_sentence_transformer, lexical, 
     for side, lang in zip(zip(*FEW), ("en", "id")):
         pools |= {(lang, role): (dense.encode(side), sparse.encode(side, lang, role)) for role in ("query", "document")}
     fold = pools["en", "query"], pools["id", "document"]
-    fusion = fit_fusion([(*fold, fold)], pools, lexical=weights_hash(lexical), languages=("en", "id"))
+    fusion = fit_fusion([[(*fold, fold)]], pools, lexical=weights_hash(lexical), languages=("en", "id"))
     fusion.save(model)
     kept, _ = run(write(tmp_path / "pairs.tsv", FEW), model=model, lexical=lexical, k=3)
     vectors = [fusion.vectors(*pools[key], *key) for key in (("en", "query"), ("id", "document"))]

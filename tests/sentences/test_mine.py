@@ -362,7 +362,7 @@ def test_a_plan_with_candidates_encodes_and_searches_with_the_model_too(
         for role in ROLES:
             vectors[language, role] = model.encode(texts[language]), links.encode(texts[language], language, role)
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(heap / "links"), languages=LANGUAGES)
+    fusion = fit_fusion([[(*fold, fold)]], vectors, lexical=weights_hash(heap / "links"), languages=LANGUAGES)
     fusion.save(folder)
 
     both_ways = blocks.both_ways

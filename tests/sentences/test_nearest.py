@@ -221,7 +221,7 @@ def lexical(zh_vi_links, folder) -> Path:
     keys = list(product(("zh", "vi"), ("query", "document")))
     vectors = {key: tuple(x.encode(sides[key[0] == "vi"], *key) for x in (dense, sparse)) for key in keys}
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(zh_vi_links), languages=("zh", "vi"))
+    fusion = fit_fusion([[(*fold, fold)]], vectors, lexical=weights_hash(zh_vi_links), languages=("zh", "vi"))
     fusion.save(folder / "routed")
     return zh_vi_links
 
