@@ -16,23 +16,23 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "fit": Command("select", "The best model for your sentence pairs."),
-    "encode": Command("encode", "Sentences to vectors, as .npy."),
-    "nearest": Command("nearest", "The nearest translations of sentences."),
+    "fit": Command("select", "Find the best model for your sentence pairs."),
+    "encode": Command("encode", "Encode sentences as vectors, in .npy files."),
+    "nearest": Command("nearest", "Find the nearest translations of sentences."),
     "evaluate": Command("evaluate", "Measure any model: retrieval, mining, similarity, ..."),
     "compare": Command("compare", "Test whether models differ on what was measured."),
-    "mine": Command("mine", "Sentence pairs out of two texts."),
-    "bootstrap": Command("bootstrap", "A bitext and a model out of two texts."),
+    "mine": Command("mine", "Mine sentence pairs from two texts."),
+    "bootstrap": Command("bootstrap", "Make a bitext and a model from two texts."),
     "quality": Command("quality", "Score translations without references."),
-    "clean": Command("clean", "Sentence pairs without the bad ones, and why those are bad."),
-    "align": Command("align_words", "Word links of line-aligned text."),
-    "align-documents": Command("align_documents", "Sentences of texts that translate each other."),
-    "lexicon": Command("lexicon", "A bilingual word list out of aligned text."),
-    "publish": Command("publish", "A model's folder, or data, onto the Hub, after checking it."),
-    "verify": Command("verify", "Whether a folder or repository is what its card says."),
-    "export": Command("export", "A model's folder for other runtimes."),
-    "explain": Command("explain", "The word links that make the score of a sentence pair."),
-    "demo": Command("demo", "A page in the browser, or a Space of the Hub."),
+    "clean": Command("clean", "Remove bad sentence pairs, and say why they are bad."),
+    "align": Command("align_words", "Link the words of line-aligned text."),
+    "align-documents": Command("align_documents", "Align the sentences of texts that translate each other."),
+    "lexicon": Command("lexicon", "Make a bilingual word list from aligned text."),
+    "publish": Command("publish", "Check a model's folder, or data, and upload it to the Hub."),
+    "verify": Command("verify", "Check that a folder or repository is what its card says."),
+    "export": Command("export", "Export a model's folder for other runtimes."),
+    "explain": Command("explain", "Show the word links that make up the score of a sentence pair."),
+    "demo": Command("demo", "Show a model on a page in the browser, or as a Space of the Hub."),
 }
 
 

@@ -63,7 +63,7 @@ def demo(
     device: str | None = None,
     trust_remote_code: bool = False,
 ) -> Space | None:
-    """A page in the browser, or a Space of the Hub.
+    """Show a model on a page in the browser, or as a Space of the Hub.
 
     Nearest translations, word links in colour and their reasons, pairs out of two pasted texts, scores of
     translations: a tab for everything that the model can do. The page runs until it is stopped (Ctrl-C).

@@ -52,7 +52,7 @@ def export(
     target: Text | None = None,
     languages: Languages | None = None,
 ) -> Exported:
-    """A model's folder for other runtimes.
+    """Export a model's folder for other runtimes.
 
     Writes onnx/model.onnx into the folder: encoder, pooling, maps and norm in one graph, from token ids to the output
     sentence_embedding, for onnxruntime, fastembed and text-embeddings-inference. A model that treats its languages

@@ -34,7 +34,7 @@ def publish(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Published:
-    """A model's folder, or data, onto the Hub, after checking it.
+    """Check a model's folder, or data, and upload it to the Hub.
 
     The folder must open in a fresh process, with and without hfxling, to the same vectors; its card may hold no number
     that results.json lacks; its licence must allow it; no file may hold a path of this machine, a token or a

@@ -100,7 +100,7 @@ def verify(
     device: str | None = None,
     trust_remote_code: bool = False,
 ) -> Verified:
-    """Whether a folder or repository is what its card says.
+    """Check that a folder or repository is what its card says.
 
     Files are held against the hashes in results.json, the card against its rows, and the evaluation runs again on the
     text that results.json names, which must be the text that was measured on. Where the encoder that the model was made

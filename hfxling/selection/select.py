@@ -296,7 +296,7 @@ def select(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Selection:
-    """The best model for your sentence pairs.
+    """Find the best model for your sentence pairs.
 
     Several models learn from the pairs and compete, and the winner is written. A lexical model, in its sparse and its
     static form, needs nothing but the pairs. If you give an encoder as the model, its vectors compete, too (as they

@@ -111,7 +111,7 @@ def align_documents(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> AlignedDocuments:
-    """Sentences of texts that translate each other.
+    """Align the sentences of texts that translate each other.
 
     The documents stand in the same order in both texts, unless `pair_documents` finds out which ones belong together.
     The order of the sentences in a document is kept; sentences may be missing, split or joined on either side.

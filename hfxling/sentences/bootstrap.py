@@ -142,7 +142,7 @@ def bootstrap(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Bootstrapped:
-    """A bitext and a model out of two texts.
+    """Make a bitext and a model from two texts.
 
     The first pairs are found by an encoder that knows both languages, by word links of known pairs, or by both. A
     lexical model, and a head on the encoder, learn from these pairs and find more, and so on, until there are hardly

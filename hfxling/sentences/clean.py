@@ -186,7 +186,7 @@ def clean(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Cleaned:
-    """Sentence pairs without the bad ones, and why those are bad.
+    """Remove bad sentence pairs, and say why they are bad.
 
     Without a model, a pair may be dropped for an empty side, copies, repeated pairs, its length, the language of either
     side, different numbers, markup on one side only, faults of translations, and words that say nothing about each

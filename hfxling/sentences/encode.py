@@ -1,4 +1,4 @@
-"""Sentences to vectors, as .npy."""
+"""Encode sentences as vectors, in .npy files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def encode(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Encoded:
-    """Sentences to vectors, as .npy.
+    """Encode sentences as vectors, in .npy files.
 
     Every distinct line is encoded once. With `output`, a run that was stopped continues where it was; until it is done,
     its work is kept in .FILE.hfxling-partial beside the output.

@@ -57,7 +57,7 @@ def explain(
     languages: Languages | None = None,
     top: int = 20,
 ) -> Explanation:
-    """The word links that make the score of a sentence pair.
+    """Show the word links that make up the score of a sentence pair.
 
     Example:
         >>> print(hfxling.explain("今天下雨。", "Hôm nay trời mưa.", model="outputs/fit/model").table())

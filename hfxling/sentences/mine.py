@@ -195,7 +195,7 @@ def mine(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> MinedPairs | MiningPlan:
-    """Sentence pairs out of two texts.
+    """Mine sentence pairs from two texts.
 
     Every sentence is compared with every sentence of the other text. The score of a pair says how much nearer its two
     sentences are to each other than to their nearest neighbours (`margin`). A run that was stopped continues where it

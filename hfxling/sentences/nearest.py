@@ -1,4 +1,4 @@
-"""The nearest translations of sentences."""
+"""Find the nearest translations of sentences."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def nearest(
     trust_remote_code: bool = False,
     progress: bool = True,
 ) -> Nearest:
-    """The nearest translations of sentences.
+    """Find the nearest translations of sentences.
 
     Example:
         >>> found = hfxling.nearest(["今天下雨。"], lexical="outputs/fit/model", candidates="text.vi")

@@ -197,7 +197,7 @@ def align_words(
     plan: bool = False,
     progress: bool = True,
 ) -> WordLinks | AlignmentPlan:
-    """Word links of line-aligned text.
+    """Link the words of line-aligned text.
 
     Each sentence pair gets links `i-j` between positions of its words, counted from 0, and every link gets a score.
     Without a model the links are learnt from the text itself; a few hundred pairs are enough. With a multilingual

@@ -122,7 +122,7 @@ def lexicon(
     output: OutputFile | None = None,
     progress: bool = True,
 ) -> Lexicon:
-    """A bilingual word list out of aligned text.
+    """Make a bilingual word list from aligned text.
 
     Words come from the source sentences, most frequent first. Translations are the nearest target words, each compared
     with its 3 nearest neighbours (CSLS). Frequent runs of segments count as words, too, since Chinese words are several
