@@ -64,7 +64,7 @@ class Bootstrapped(Result):
 
     def table(self) -> str:
         """One line for each round, then the number of pairs."""
-        header = ["round", "learnt from", "mined", "of the wanted precision", "estimated, %", "95 %"]
+        header = ["round", "learnt from", "mined", "kept", "precision, %", "95 %"]
         lines = []
         for each in self.rounds:
             estimate, interval = None, ""
@@ -238,7 +238,7 @@ def bootstrap(
         vectors = _vectors(sides, pair, encoder, cache_dir=cache_dir, device=device, batch_size=batch_size)
 
     def report(this: Round, *_) -> None:
-        logger.info("round %d: %d pairs, %d of the wanted precision", this.number, this.mined, this.strict)
+        logger.info("round %d: %d pairs mined, %d kept", this.number, this.mined, this.strict)
 
     texts = (sides[0].texts, sides[1].texts)
     grown = grow(
