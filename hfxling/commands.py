@@ -1,4 +1,4 @@
-"""The table of commands: the public function that each of them calls."""
+"""The table of commands, with the public function that each of them calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import hfxling
 
 
 class Command(NamedTuple):
-    """The public name of a command's verb, and the first line of its docstring: for --help, which imports none."""
+    """The public name of a command's verb, and the first line of its docstring, as --help imports no verb."""
 
     verb: str
     summary: str

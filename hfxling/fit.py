@@ -1,8 +1,8 @@
 """The methods from Python: sentence pairs in, a model in memory out; no files, no YAML.
 
-Each function trains with the code of its method's recipe, in a temporary folder, and evaluates nothing: who wants
-numbers, a card and checkpoints runs the recipe. What comes back is used, saved and pushed like any model of its kind.
-DAP has no function here: what trains a whole encoder for hours wants checkpoints, and several GPUs.
+Each function trains with the code of its method's recipe, in a temporary folder, and evaluates nothing. For figures, a
+card and checkpoints run the recipe. The returned model is used, saved and pushed like any model of its kind.
+DAP has no function here: it trains a whole encoder for hours, which needs checkpoints, and several GPUs.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from hfxling.words.aligner import Aligner
 Texts = Sequence[str]
 Pairs = Mapping[Pair, tuple[Texts, Texts]]  # by source and target language
 Model = str | Path | SentenceTransformer
-_UNNAMED = ("src", "tgt")  # codes of languages that nobody named
-_OF_RECIPES = {"output_dir", "resume_from_checkpoint", "push_to_hub"}  # of the Trainer's arguments
+_UNNAMED = ("src", "tgt")  # language codes where the caller gave none
+_OF_RECIPES = {"output_dir", "resume_from_checkpoint", "push_to_hub"}  # arguments of the Trainer that only recipes take
 
 
 def fit_head(
@@ -71,10 +71,10 @@ def fit_head(
     progress: bool = True,
     **options,
 ) -> SentenceTransformer:
-    """Fit a linear head on a frozen model's sentence vectors, so that translations of each other get near vectors.
+    """Fit a linear head on a frozen model's sentence vectors, so that translations get vectors near each other.
 
-    `encode_query` of the result reads the source language, `encode_document` the target language; where both have the
-    same map (`one_map=True`, discriminant, infonce, contrastive) `encode` reads either.
+    The result encodes the source language with `encode_query` and the target language with `encode_document`. If both
+    languages share one map (`one_map=True`, discriminant, infonce, contrastive), `encode` takes either.
 
     Example:
         >>> import hfxling
@@ -84,22 +84,24 @@ def fit_head(
         >>> model.push_to_hub("you/zh-vi-sf")
 
     Args:
-        model: Hub id, folder or a loaded model, which stays as it is; the result shares its encoder.
-        source: N >= 10 texts; all are used as they are, filtering is up to the caller.
-        target: their translations, line by line.
-        fit: "auto": what finds most translations of held-out pairs, the model as it is among the candidates;
-            "centred", "cca", "tied", "discriminant", "procrustes" or "ridge" (closed forms), "infonce" or "contrastive"
-            (training).
-        languages: codes of both languages; then `encode(texts, task="vi")` works too.
-        prompt: put before every text, now and by the result; by default the model's own, or what its family wants.
-        seed: of folds, drawn negatives and training; 42 is the recipes' own default.
-        progress: show bars and the Trainer's log.
+        model: Hub id, folder or loaded model. A loaded model is not changed, and the result shares its encoder.
+        source: at least 10 texts. All are used as they are; filter them first if needed.
+        target: the translations of `source`, in the same order.
+        fit: how the head is fitted. "auto" takes what finds most translations of held-out pairs; the model without a
+            head is one of the candidates. Closed forms: "centred", "cca", "tied", "discriminant", "procrustes",
+            "ridge". By training: "infonce", "contrastive".
+        languages: codes of both languages; `encode(texts, task="vi")` then works, too.
+        prompt: text put before every sentence, during fitting and by the result. Default: the model's own prompt, or
+            the one that its family expects.
+        seed: seed of the folds, the sampled negatives and the training; 42 is also the default of the recipes.
+        progress: show progress bars and the Trainer's log.
         **options: further fields of `hfxling.methods.siamese.HeadSettings` (head, temperature, margin, ...) and of
-            `TrainingArguments` (num_train_epochs, learning_rate, ...); defaults are the recipe's.
+            `TrainingArguments` (num_train_epochs, learning_rate, ...); the defaults are the recipe's.
 
     Raises:
-        ValueError: texts that are unequal in number, too few or empty, a model with routes, an unknown option or value.
-        FileNotFoundError: no such model.
+        ValueError: if the numbers of texts differ, there are fewer than 10, or one is empty; if the model has routes;
+            for an unknown option or value.
+        FileNotFoundError: if there is no such model.
     """
     pairs = _checked(source, target, languages)
     if len(pairs) != 1:
@@ -128,7 +130,7 @@ def fit_disentangler(
     progress: bool = True,
     **options,
 ) -> SentenceTransformer:
-    """Split a frozen model's vectors into meaning and language; the result gives the meaning.
+    """Split a frozen model's vectors into a meaning and a language part; the result returns the meaning part.
 
     Example:
         >>> texts = {("en", "de"): (english, german), ("en", "zh"): (more_english, chinese)}
@@ -136,19 +138,20 @@ def fit_disentangler(
         >>> model.similarity(model.encode(["It is raining."]), model.encode(["Es regnet."]))
 
     Args:
-        model: as for `fit_head`.
-        source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
-        target: their translations, line by line.
+        model: Hub id, folder or loaded model, as for `fit_head`.
+        source: at least 10 texts; or a dict from (source, target) codes to texts and translations, for several
+            language pairs.
+        target: the translations of `source`, in the same order.
         languages: codes of both languages, for the card.
-        prompt: as for `fit_head`.
-        seed: of training.
-        progress: show bars and the Trainer's log.
+        prompt: text put before every sentence, as for `fit_head`.
+        seed: seed of the training.
+        progress: show progress bars and the Trainer's log.
         **options: further fields of `hfxling.methods.disentangler.SplitSettings` (objective, bias, patience, ...) and
             of `TrainingArguments`.
 
     Raises:
         ValueError: as for `fit_head`.
-        FileNotFoundError: no such model.
+        FileNotFoundError: if there is no such model.
     """
     pairs = _checked(source, target, languages)
     fitting = _settings(disentangler.SplitSettings, disentangler.TRAINING_DEFAULTS, options, seed, progress)
@@ -170,18 +173,18 @@ def fit_disentangler(
 def fit_aligner(
     source: Texts, target: Texts, languages: Pair, *, seed: int = 42, progress: bool = True, **options
 ) -> Aligner:
-    """Train a word aligner from nothing but sentence pairs; `save_aligner` writes it.
+    """Train a word aligner on sentence pairs alone; `save_aligner` writes it to a folder.
 
     Example:
         >>> aligner = hfxling.fit_aligner(lao, chinese, ("lo", "zh"), prior=True)
         >>> links = [line.links for line in aligner(lao, chinese)]
 
     Args:
-        source: N >= 10 texts.
-        target: their translations, line by line.
-        languages: codes of both; they choose the segmenters.
-        seed: of batches and training.
-        progress: show bars and the Trainer's log.
+        source: at least 10 texts.
+        target: the translations of `source`, in the same order.
+        languages: codes of both languages; they decide how the texts are segmented.
+        seed: seed of the batches and the training.
+        progress: show progress bars and the Trainer's log.
         **options: further fields of `hfxling.methods.aligner.AlignerSettings` (prior, size, segmenters, ...) and of
             `TrainingArguments`.
 
@@ -217,7 +220,7 @@ def fit_lexical(
     progress: bool = True,
     **options,
 ) -> LexicalModel:
-    """Make a lexical model of the word links that are counted in sentence pairs; `save_lexical` writes it.
+    """Make a lexical model from the word links counted in sentence pairs; `save_lexical` writes it to a folder.
 
     Example:
         >>> model = hfxling.fit_lexical(chinese, vietnamese, ("zh", "vi"))
@@ -225,21 +228,23 @@ def fit_lexical(
         >>> model.explain("今天下雨。", "Hôm nay trời mưa.", ("zh", "vi"))
 
     Args:
-        source: N >= 10 texts; or texts and translations of several language pairs, by (source, target) code.
-        target: their translations, line by line.
-        languages: codes of both; they choose the segmenters.
-        model: an encoder, by folder or Hub id or loaded, whose similarities of words count, too, when links are learnt:
-            better links, of the static vectors most of all. What is made does without it.
-        revision: branch, tag or commit of it on the Hub.
-        prompt: put before every text that it reads; by default its own.
-        device: of it; by default a GPU when there is one.
-        seed: of the length prior's sample and the static vectors.
-        progress: show bars.
+        source: at least 10 texts; or a dict from (source, target) codes to texts and translations, for several
+            language pairs.
+        target: the translations of `source`, in the same order.
+        languages: codes of both languages; they decide how the texts are segmented.
+        model: folder or Hub id of an encoder, or a loaded one. Its similarities of words then help to learn the links,
+            which makes them better, most of all for the static vectors. The lexical model itself does not need it.
+        revision: branch, tag or commit of the encoder on the Hub.
+        prompt: text put before every text that the encoder reads; by default the encoder's own prompt.
+        device: device of the encoder; by default a GPU if there is one.
+        seed: seed of the sample for the length prior, and of the static vectors.
+        progress: show progress bars.
         **options: further fields of `hfxling.methods.lexical.LinkSettings` (views, mixture, rank, lexicon, ...).
 
     Raises:
-        ValueError: as for `fit_head`; equal languages, or none; an encoder that does not know a language's script.
-        FileNotFoundError: no such encoder.
+        ValueError: as for `fit_head`; if the languages are missing or equal; if the encoder does not know the script of
+            a language.
+        FileNotFoundError: if there is no such encoder.
     """
     if languages is None and not isinstance(source, Mapping):
         raise ValueError("languages=None: give the codes of both languages, such as ('zh', 'vi').")
@@ -271,13 +276,13 @@ def save_lexical(
     """Write a fitted lexical model as the recipe does: for SentenceTransformer, SparseEncoder and AutoModel.
 
     Args:
-        model: of `fit_lexical`.
-        folder: an earlier one is replaced.
-        licence: of the training text, the Hub's identifier, for the card; `publish` asks for one.
+        model: result of `fit_lexical`.
+        folder: folder to write; an earlier one is replaced.
+        licence: licence of the training text for the card, as the Hub's identifier; `publish` requires one.
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: a model that was loaded and has no static vectors with it, what is no licence of the Hub.
+        ValueError: if the model was loaded without its static vectors, or the licence is not one of the Hub's.
     """
     _save(model, folder, lambda scratch: export_lexical(model, scratch), licence, repo)
 
@@ -286,13 +291,13 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
     """Write an aligner as the recipe does: for `hfxling align --model FOLDER`, AutoModel and sentence-transformers.
 
     Args:
-        aligner: of `fit_aligner`.
-        folder: an earlier one is replaced.
-        licence: of the training text, the Hub's identifier, for the card; `publish` asks for one.
+        aligner: result of `fit_aligner`.
+        folder: folder to write; an earlier one is replaced.
+        licence: licence of the training text for the card, as the Hub's identifier; `publish` requires one.
         repo: name of the repository in the card, org/name.
 
     Raises:
-        ValueError: what is no licence of the Hub.
+        ValueError: if the licence is not one of the Hub's.
     """
     vocabularies = dict(zip(aligner.languages, aligner.vocabularies))
     priors = [aligner.prior] if aligner.prior else []
@@ -300,7 +305,7 @@ def save_aligner(aligner: Aligner, folder: str | Path, *, licence: str | None = 
 
 
 def _origin(method: str, card: dict[str, Any], configuration: dict[str, Any], corpus: Corpus) -> dict[str, Any]:
-    """What a model was made of: fields of `CardInfo`, of which `card` are the method's own."""
+    """What a model was made from, as fields of `CardInfo`; `card` holds the fields of the method."""
     own = {"method": method, "configuration": configuration, "examples": own_examples(corpus.pairs)}
     return card | own | {"train_data": corpus.card_entries(None)}
 
@@ -312,7 +317,7 @@ def _save(
     licence: str | None,
     repo: str | None,
 ) -> None:
-    """Write a folder, with a card where it is known what the model was made of: nothing was measured."""
+    """Write a folder, with a card without figures if it is known what the model was made from."""
     check_licence("licence", licence)
     origin = getattr(model, "origin", None)
     if origin is None:
@@ -347,7 +352,8 @@ def _checked(source: Texts | Pairs, target: Texts | None, languages: Pair | None
         check_lists(*sides)
         sources, targets = map(list, sides)
         if len(sources) != len(targets) or len(sources) < 10:  # fewer cannot choose a closed form's shrinkage
-            raise ValueError(f"{len(sources)} source, {len(targets)} target texts: give as many of each, at least ten.")
+            counts = f"{len(sources)} source, {len(targets)} target texts"
+            raise ValueError(f"{counts}: give the same number of each, at least ten.")
         pairs[tuple(pair)] = sources, targets
         for name, side in (("source", sources), ("target", targets)):
             for row, text in enumerate(side):
@@ -370,19 +376,19 @@ def _refuse_unknown(options: Mapping, known: set[str]) -> None:
 def _settings(
     kind: type, defaults: Mapping, options: Mapping, seed: int, progress: bool
 ) -> Iterator[tuple[Any, TrainingArguments, dict[str, Any]]]:
-    """A method's settings, the Trainer's arguments with a temporary folder, and what cards say of both.
+    """A method's settings, the Trainer's arguments with a temporary folder, and what cards say about both.
 
-    `options` are fields of either.
+    `options` are fields of the settings or of the Trainer's arguments.
     """
     ours = set(kind.__dataclass_fields__)
     of_trainer = {field.name for field in dataclasses.fields(TrainingArguments) if field.init} - _OF_RECIPES
     _refuse_unknown(options, ours | of_trainer)
     for key in ("eval_strategy", "metric_for_best_model"):
         if key in options:
-            raise ValueError(f"{key}: what is tested while a model is trained is the method's own; leave it out.")
+            raise ValueError(f"{key}: the method itself decides what is tested during training; leave it out.")
     settings = kind(**{key: value for key, value in options.items() if key in ours})
     if getattr(settings, "init", None) == "published":
-        raise ValueError("init='published' goes on training a published model: that is for the recipe.")
+        raise ValueError("init='published' continues the training of a published model: run the recipe for that.")
     trainer = {"save_strategy": "no", "dataloader_pin_memory": torch.cuda.is_available(), **defaults}
     trainer["disable_tqdm"] = not progress
     if not progress:
@@ -404,7 +410,7 @@ def _base(model: Model) -> SentenceTransformer:
 
 
 def _named_base(model: Model, base: SentenceTransformer) -> str:
-    """The model whose vectors are mapped, as cards name an encoder: Hub id, folder, or else its kind."""
+    """The name by which cards know the model whose vectors are mapped: Hub id, folder, or else its class."""
     name = str(model)
     if isinstance(model, SentenceTransformer):
         name = getattr(getattr(base.transformers_model, "config", None), "_name_or_path", "")
@@ -422,7 +428,7 @@ def _with_head(
 ) -> SentenceTransformer:
     """The model with the head, and with what `save_pretrained` and `push_to_hub` write into its card.
 
-    `card` are the fields of `CardInfo` that are the method's own; the licence is the user's to say.
+    `card` holds the method's fields of `CardInfo`. The licence is left for the user to state.
     """
     named = [code for code in corpus.languages if code not in _UNNAMED]
     has_routes = any(step[0] == "Router" for step in head.stock_steps())
@@ -446,7 +452,7 @@ def _with_head(
 
 
 def _vectors(encoder: SentenceEncoder, pairs: Pairs, progress: bool) -> list[Sides]:
-    """The vectors of both sides of every language pair, at full width; every distinct text is encoded once."""
+    """The vectors of both sides of every language pair, in full dimension; each distinct text is encoded once."""
     texts, rows = numbered_distinct(chain.from_iterable(chain.from_iterable(pairs.values())))
     with encoder.model.truncate_embeddings(None):
         vectors = encoder.encode(texts, progress=progress)

@@ -324,7 +324,7 @@ print(json.dumps(model.encode_document(texts[1]).tolist()))
     ("source", "target", "options", "message"),
     [
         (ZH, VI[:-1], {}, "60 source, 59 target texts"),
-        (ZH[:9], VI[:9], {}, "9 source, 9 target texts: give as many of each, at least ten"),
+        (ZH[:9], VI[:9], {}, "9 source, 9 target texts: give the same number of each, at least ten"),
         (["", *ZH], ["a", *VI], {}, r"source\[0\] is ''"),
         (ZH, [*VI[:-1], None], {}, r"target\[59\] is None"),
         (ZH, [*VI[:-1], " \n"], {}, r"target\[59\] is ' \\n'"),

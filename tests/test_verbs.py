@@ -34,7 +34,7 @@ SIDES = (["一只猫", "一只狗"], ["một con mèo", "một con chó"])
         (lambda: hfxling.clean(*SIDES, lexical="x", device="gpu"), "device='gpu' is none of this machine's"),
         (lambda: hfxling.bootstrap(*SIDES, seed="a", languages=("zh", "vi")), "seed='a': give a whole number"),
         (lambda: hfxling.evaluate("x", task=["retrieval"], data={"retrieval": "sample"}), "give a list"),
-        (lambda: hfxling.evaluate("x", task=["retrieval"], only_languages=["zh"]), "is of tatoeba and mteb"),
+        (lambda: hfxling.evaluate("x", task=["retrieval"], only_languages=["zh"]), "is for tatoeba and mteb"),
         (lambda: hfxling.nearest(["a", None], lexical="x", candidates=["b"]), "None"),
     ],
 )

@@ -225,7 +225,7 @@ VALUES = [
     (("evaluate",), {"task": "tatoeba", "data": "TEXT"}, ("tatoeba|text",)),
     (("evaluate",), {"task": "tatoeba", "data": "TEXT", "only_languages": "zh"}, ("zh|languages",)),
     (("evaluate",), {"task": "documents", "data": "TEXT/test.tsv@1-2"}, ("paragraph",)),
-    (("evaluate",), {"data": ["geometry=TEXT/test.tsv", "TEXT/test.tsv"]}, ("geometry", "not asked for")),
+    (("evaluate",), {"data": ["geometry=TEXT/test.tsv", "TEXT/test.tsv"]}, ("geometry", "not among the tasks")),
     (
         ("evaluate",),
         {"query_prompt": "a", "model": None, "lexical": "MODELS/lexical"},

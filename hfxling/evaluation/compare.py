@@ -37,7 +37,7 @@ class Comparison:
     p_value: float  # corrected for the number of comparisons
 
     def verdict(self, level: float = 0.05) -> str:
-        """Whether the other's figure is higher, lower, or not distinguishable from the first's."""
+        """Whether the other's figure is higher than the first's, lower, or not distinguishable from it."""
         if self.p_value >= level:
             return "not distinguishable"
         return "higher" if self.test.difference > 0 else "lower"
@@ -45,18 +45,18 @@ class Comparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparisons(Result):
-    """The first model's figures beside the same ones of each other model.
+    """The first model's figures beside the same figures of each other model.
 
     Attributes:
-        comparisons: one a figure and model.
-        level: p-values below it tell models apart.
+        comparisons: one per figure and other model.
+        level: p-values below it count as a difference.
     """
 
     comparisons: list[Comparison]
     level: float
 
     def table(self) -> str:
-        """A line a comparison, with its verdict."""
+        """One line per comparison, with its verdict."""
         headers = ["task", "direction", "metric", "similarity", "n", "first", "compared with", "its value"]
         headers += ["difference", "95 %", "p (Holm)", ""]
         table = []
@@ -78,26 +78,26 @@ class Comparisons(Result):
 def compare(files: list[Run], *, metrics: Sequence[str] = (), level: float = 0.05) -> Comparisons:
     """Test whether models differ on what was measured.
 
-    `hfxling evaluate` keeps the outcome of every item. Means are compared by sign-flip tests, correlations by
-    Williams' test, F1 by swaps of sentences' outcomes. The p-values are corrected for the number of comparisons (Holm
-    1979), the intervals are not.
+    The tests are paired: they use the outcome of every item, which `hfxling evaluate` keeps. Means are compared by
+    sign-flip tests, correlations by Williams' test, F1 by swapping the outcomes of sentences. The p-values are
+    corrected for the number of comparisons (Holm 1979); the intervals are not.
 
     Example:
         >>> print(hfxling.compare(["a/results.json", "b/results.json"], metrics=["P@1"]).table())
 
     Args:
-        files: results.json of two models or more, or the folders that hold them, or what `evaluate` gave; the first is
-            compared with each other one.
-        metrics: compare only these, such as P@1; by default all that have items.
-        level: p-values below it tell models apart.
+        files: results.json of two or more models, the folders that hold them, or results of `evaluate`. The first is
+            compared with each of the others.
+        metrics: metrics to compare, such as P@1; by default all that have items.
+        level: significance level: a p-value below it counts as a difference.
 
     Returns:
         All comparisons, with a table of them.
 
     Raises:
-        ValueError: fewer than two files or the same one twice, text that is not the same, no items, or items that
-            contradict their figure.
-        FileNotFoundError: no such file.
+        ValueError: for fewer than two files, or one file twice; if the models were measured on different text, or the
+            items are missing or contradict their figure.
+        FileNotFoundError: if a file does not exist.
     """
     if isinstance(files, str | Path):
         raise ValueError(f"files={files}: give two results.json or more, all different.")
@@ -113,14 +113,14 @@ def compare(files: list[Run], *, metrics: Sequence[str] = (), level: float = 0.0
         measured = {row.metric for row in chain.from_iterable(runs.values()) if row.items}
         for metric in metrics:
             if measured and metric not in measured:  # without any, `compare_results` says what is missing
-                raise ValueError(f"metrics={metric!r} is none of {', '.join(sorted(measured))}.")
+                raise ValueError(f"metrics={metric!r} is not one of {', '.join(sorted(measured))}.")
         for name, rows in runs.items():
             runs[name] = [row for row in rows if row.metric in metrics]
     return Comparisons(compare_results(runs), level)
 
 
 def _rows_by_name(files: Sequence[Run]) -> dict[str, Sequence[EvalResult]]:
-    """Rows by the name of their file, or of the model that was evaluated; a number tells models of one name apart."""
+    """Rows by the name of their file or of their model; a number distinguishes models of the same name."""
     runs: dict[str, Sequence[EvalResult]] = {}
     for number, file in enumerate(files, 1):
         if isinstance(file, str | Path):
@@ -129,14 +129,14 @@ def _rows_by_name(files: Sequence[Run]) -> dict[str, Sequence[EvalResult]]:
             continue
         rows = getattr(file, "rows", None)
         if not rows or not isinstance(rows[0], EvalResult):
-            raise ValueError(f"files: {file!r:.60} is neither results.json nor what `evaluate` gives.")
+            raise ValueError(f"files: {file!r:.60} is neither a results.json nor a result of `evaluate`; give one.")
         name = str(rows[0].model)
         runs[f"{name} ({number})" if name in runs else name] = rows
     return runs
 
 
 def _results_file(place: str | Path) -> Path:
-    """The results.json of a folder that `hfxling evaluate` wrote; another place as it is."""
+    """The results.json in a folder that `hfxling evaluate` wrote; any other path as it is."""
     place = Path(place)
     return place / "results.json" if place.is_dir() else place
 
@@ -148,7 +148,7 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
     """
     for name, rows in runs.items():
         if not any(row.items for row in rows):
-            raise ValueError(f"{name}: no row has its items; measure it anew with hfxling evaluate, which keeps them.")
+            raise ValueError(f"{name}: no row has its items; measure again with hfxling evaluate, which keeps them.")
         for row in rows:
             if row.items:
                 check_items(name, row)
@@ -157,14 +157,14 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
     for name, rows in others:
         common = [*matched(first, rows)]
         if not common:
-            raise ValueError(f"{first_name} and {name} have no figure in common; measure both by the same tasks.")
+            raise ValueError(f"{first_name} and {name} have no figure in common; measure both on the same tasks.")
         for one, other in common:
             problem = "different text" if one.revision != other.revision else _mismatch(one.items, other.items)
             if problem:
                 what = f"{one.metric} {one.direction or ''} of {one.dataset}".replace("  ", " ")
-                raise ValueError(f"{what}: {first_name} and {name} are of {problem}; measure both on the same.")
+                raise ValueError(f"{what}: {first_name} and {name} have {problem}; measure both on the same text.")
             sides = [other.items, one.items]
-            if one.metric == "AER":  # its items are those of an F1, which falls where it rises
+            if one.metric == "AER":  # its items are those of an F1, which falls when AER rises
                 sides.reverse()
             tests.append((one, other, name, paired(*sides)))
     corrected = holm([test.p_value for *_, test in tests])
@@ -172,9 +172,9 @@ def compare_results(runs: Mapping[str, Sequence[EvalResult]]) -> list[Comparison
 
 
 def check_items(name: str, row: EvalResult) -> None:
-    """Refuse a row whose items are of another figure than it says: a file that was changed.
+    """Refuse a row whose items give another figure than the row states: the file was changed.
 
-    Files have six digits of every item and six decimals of every value, so a figure of items may be off by a little.
+    Files keep six digits of every item and six decimals of every value, so small differences are allowed.
     """
     groups = row.items.groups
     if row.items.kind == "mean":
@@ -194,7 +194,7 @@ def check_items(name: str, row: EvalResult) -> None:
         rounding = max(roundings)
     if not abs(figure - row.value) <= rounding + 1e-5:
         what = " ".join(filter(None, (row.metric, row.direction, "of", row.dataset)))
-        raise ValueError(f"{name}: {what} is {row.value:g}, but its items make {figure:g}; measure it anew.")
+        raise ValueError(f"{name}: {what} is {row.value:g}, but its items give {figure:g}; measure it again.")
 
 
 def paired(a: Items, b: Items) -> PairedTest:
@@ -207,7 +207,7 @@ def paired(a: Items, b: Items) -> PairedTest:
 
 
 def matched(first: Sequence[EvalResult], rows: Sequence[EvalResult]) -> Iterator[tuple[EvalResult, EvalResult]]:
-    """Pairs of rows of the same figure; their similarities may differ where each model has but one."""
+    """Pairs of rows with the same figure; their similarities may differ if each model has only one."""
     for one in first:
         same = [row for row in rows if row.items and one.items and _figure(row) == _figure(one)]
         alike = [row for row in same if row.settings.get("method") == one.settings.get("method")]
@@ -226,7 +226,7 @@ def _figure(row: EvalResult) -> tuple:
 def _mismatch(a: Items, b: Items) -> str | None:
     if a.kind != b.kind or [group.shape for group in a.groups] != [group.shape for group in b.groups]:
         return "different items"
-    gold_column = {"pearson": 0, "F1": 2}.get(a.kind)  # which no model changes
+    gold_column = {"pearson": 0, "F1": 2}.get(a.kind)  # does not depend on the model
     if gold_column is None:
         return None
     for group, other in zip(a.groups, b.groups):

@@ -35,17 +35,17 @@ class Evaluation(Result):
     """What was measured.
 
     Attributes:
-        rows: a figure each, with its interval and the outcome of every item.
-        settings: with which it was measured.
+        rows: one figure each, with its interval and the outcome of every item.
+        settings: options that it was measured with.
     """
 
     rows: list[EvalResult]
     settings: dict[str, Any] = field(default_factory=dict)
 
     def table(self) -> str:
-        """Model, kind and test sets; then Tatoeba alone by language, tasks together a figure a line.
+        """A title line, then the figures: Tatoeba alone by language, other tasks with one figure a line.
 
-        Of Tatoeba among other tasks there are the averages, where it has some.
+        If Tatoeba is one of several tasks, only its averages are shown, if it has any.
         """
         if all(row.settings.get("task") == "tatoeba" for row in self.rows):
             headers, cells = tatoeba_table(self.rows)
@@ -54,13 +54,13 @@ class Evaluation(Result):
         return f"{self.title()}\n\n{format_table(headers, cells)}"
 
     def title(self) -> str:
-        """Which model of which kind was measured on what, in a line."""
+        """One line: the model, its kind, and the test sets."""
         first = self.rows[0]
         sets = dict.fromkeys(f"{row.dataset} {row.split}" for row in self.rows)
         return f"{first.model} ({first.settings.get('kind')}) on {', '.join(sets)}"
 
     def save(self, path: str | Path) -> None:
-        """Write the rows with the outcome of every item: as results.json in a folder that is there, or as a file."""
+        """Write the rows with the outcome of every item: to a file, or as results.json into an existing folder."""
         path = Path(path).expanduser()
         path = path / "results.json" if path.is_dir() else path
         check_place("path", path, is_folder=False)
@@ -102,8 +102,9 @@ def evaluate(
 ) -> Evaluation:
     """Measure any model: retrieval, mining, similarity, ...
 
-    A task that was finished is not measured again in the same output, while models, text and settings stay the same.
-    Models that are given as loaded objects are measured every time. `hfxling.compare` tests two results.json.
+    A finished task is kept in `output` and not measured again as long as its models, text and settings stay the same.
+    Models that are passed as loaded objects are measured every time. To test whether two models differ, give their
+    results.json to `hfxling.compare`.
 
     Example:
         >>> model, files = "intfloat/multilingual-e5-small", {"source": "test.zh", "target": "test.vi"}
@@ -111,48 +112,51 @@ def evaluate(
         >>> print(result.table())
 
     Args:
-        model: folder or Hub id of what sentence-transformers loads, dense or sparse; or a loaded model or encoder.
-        task: of tatoeba, retrieval, documents, mining, mining-hard, sts17, qe, geometry, probe, tokens.
-        mteb: tasks of mteb (pip install hfxling[mteb]), by their names there. What its results repository takes is
-            written to OUTPUT/mteb.
-        lexical: lexical model: its sparse vectors, or its score and the model's as one, for which the model needs a
-            fusion.json that was made for it (hfxling fit writes both).
-        source: text of retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source of
-            both sides, or a data set with a column a language.
-        target: its translations.
-        data: text of all tasks, or with TASK=DATA of one: a source as above; of tatoeba a folder, or a Hub id with
-            {source}; of mining, sts17 and qe a folder; of tokens a file of links, or sample.
+        model: folder or Hub id of a model that sentence-transformers loads, dense or sparse; or a loaded model or
+            encoder.
+        task: one or more of tatoeba, retrieval, documents, mining, mining-hard, sts17, qe, geometry, probe, tokens.
+        mteb: tasks of mteb, by the names they have there (pip install hfxling[mteb]). Files for mteb's repository of
+            results are written to OUTPUT/mteb.
+        lexical: folder or Hub id of a lexical model. Alone, its sparse vectors are measured; with a model, the fused
+            score of both, which needs the fusion.json that was made for the two (hfxling fit writes both).
+        source: text for retrieval, documents, mining-hard, geometry and probe: texts in memory, a file, or a source
+            that holds both sides, such as a data set with one column per language.
+        target: translations of the source, if the source does not hold both sides.
+        data: text for all tasks, or for one task as TASK=DATA. Tatoeba takes a folder, or a Hub id with {source};
+            mining, sts17 and qe take a folder; tokens takes a file of links, or sample; the others take a source as
+            above.
         languages: codes of source and target; by default the model's first two.
-        only_languages: of tatoeba and mteb, ISO 639-3; by default all that there are (of a Hub id XTREME's).
-        split: of a Hub data set or of the sample.
-        qe_split: of qe's files, as in en-de.test20.tsv.
+        only_languages: languages for tatoeba and mteb, as ISO 639-3 codes; by default all that the data has (for a
+            Hub id those of XTREME).
+        split: split of a Hub data set or of the sample.
+        qe_split: split in the names of qe's files, as in en-de.test20.tsv.
         data_name: name of the data in the results.
-        methods: of tatoeba, retrieval and documents: similarities of dense vectors, cosine and csls.
-        neighbours: of mining: k of the margin.
-        centering: of retrieval: none, or corpus (which uses the test text).
-        prompt: put before every text; by default what the model or its family wants.
-        query_prompt: put before the texts that are looked for, and before all where both sides are alike.
-        document_prompt: put before the texts that are searched.
-        pooling: the model is a plain encoder of transformers, pooled so: mean, cls or last.
-        layer: of pooling and of tokens: index of hidden_states; by default the last.
-        source_vectors: in place of a model: files of vectors (.npy, .parquet, .jsonl) of the source side.
-        target_vectors: of the target side; mining takes two files a side, of training and test text.
-        output: folder of results.json and pictures; None for none.
+        methods: similarities of dense vectors for tatoeba, retrieval and documents: cosine, csls or both.
+        neighbours: number of neighbours in the margin (k), for mining.
+        centering: for retrieval: none, or corpus (centred with the test text itself).
+        prompt: text put before every sentence; by default what the model or its family expects.
+        query_prompt: text put before queries, and before all texts of tasks where nothing is searched.
+        document_prompt: text put before the texts that are searched.
+        pooling: load the model as a plain encoder of transformers and pool its states: mean, cls or last.
+        layer: index of hidden_states, for --pooling and for task tokens; by default the last layer.
+        source_vectors: files with the vectors of the source side (.npy, .parquet, .jsonl), in place of a model.
+        target_vectors: the same for the target side. Mining takes two files per side: training text, test text.
+        output: folder for results.json and pictures; None to write nothing.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        device: by default a GPU when there is one.
-        batch_size: texts encoded at once.
-        trust_remote_code: run the code of the model's repository.
-        progress: show bars.
+        lexical_revision: branch, tag or commit of the lexical model.
+        device: device to compute on; by default a GPU if there is one.
+        batch_size: number of texts encoded at once.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
-        A row a figure: rates in %, with 95 % intervals over the items.
+        One row per figure: rates in %, with 95 % intervals over the items.
 
     Raises:
-        ValueError: an unknown task, option or language, things that do not go together, or malformed text.
-        FileNotFoundError: no such model or text.
+        ValueError: for an unknown task, option or language, options that do not go together, or malformed text.
+        FileNotFoundError: if a model or text does not exist.
     """
-    settings = _as_plain(locals())  # first: as yet these are the parameters alone
+    settings = _as_plain(locals())  # first, while the parameters are the only local names
     _check_lists(task, mteb, data, only_languages)
     data_by_task = _by_task(data)
     if target is not None and source is None:
@@ -222,10 +226,10 @@ def evaluate(
 
 
 class _Models:
-    """The model, a model and a lexical one as a single encoder, or files of vectors, loaded when first asked for.
+    """What is measured, loaded on first use: a model, a model fused with a lexical one, or files of vectors.
 
     Attributes:
-        identities: by role, of what was given; None for what can change unseen: objects in memory.
+        identities: identity of what was given, by role; None for objects in memory, which can change unseen.
     """
 
     def __init__(self, load: Callable[..., Encoder], given: Mapping[str, tuple[Any, str | None]]):
@@ -286,7 +290,7 @@ def _measured(
 ) -> list[EvalResult]:
     """The rows of a task: those of an earlier run with the same models, text and settings, or else new ones."""
     content, digest = text
-    # The models stand in the key by role: the same folder as model and as lexical model gives other figures.
+    # The key names models by role: one folder gives other figures as model than as lexical model.
     decisive = [__version__, name, digest, models.identities, dict(common), task.settings(), dict(place)]
     key = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
     path = None
@@ -309,7 +313,7 @@ def _measured(
 
 
 def _row_fields(name: str, encoder: Encoder, common: Mapping[str, Any]) -> dict:
-    """Fields of `EvalResult` that all tasks fill alike, but for those of the text."""
+    """Fields of `EvalResult` that all tasks fill alike, without those of the text."""
     settings = {"task": name, "kind": _kind(encoder)}
     for key in ("query_prompt", "document_prompt", "pooling"):
         if common[key] is not None:
@@ -320,7 +324,7 @@ def _row_fields(name: str, encoder: Encoder, common: Mapping[str, Any]) -> dict:
 
 
 def _by_task(data: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What is given as TASK=DATA, by its task; under "" what is for no task in particular."""
+    """The texts given as TASK=DATA, by task; under "" those for no task in particular."""
     by_task: dict[str, tuple[str, ...]] = {}
     for text in data:
         name, is_named, value = text.partition("=")
@@ -331,7 +335,7 @@ def _by_task(data: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _text_of(name: str, task: Task, data: Mapping[str, tuple[str, ...]], sides: TaskText) -> TaskText:
-    """The text of a task: that for it alone, or else source and target, or else what is for no task in particular."""
+    """The text of a task: its own, or else source and target, or else the text for no task in particular."""
     if name in data:
         return TaskText(data[name])
     if task.reads_pairs and sides:
@@ -340,7 +344,7 @@ def _text_of(name: str, task: Task, data: Mapping[str, tuple[str, ...]], sides: 
 
 
 def _languages(languages: Languages | None, tasks: Sequence[str], models: _Models) -> Languages | None:
-    """Source and target language, the model's where none are given; None where no task asks."""
+    """Source and target language, by default the model's; None if no task needs them."""
     if languages is not None:
         return languages_of(None, languages)
     if any("languages" in TASKS[name].needs for name in tasks):
@@ -355,17 +359,17 @@ def _check_tasks(tasks: Sequence[str], mteb: Sequence[str], data: Mapping[str, A
     if mteb and find_spec("mteb") is None:
         raise ValueError("--mteb needs the package mteb: pip install 'hfxling[mteb]'.")
     if not (tasks or mteb):
-        raise ValueError(f"give --task, of {', '.join(TASKS)}, or --mteb TASK.")
+        raise ValueError(f"nothing to measure: give --task, one or more of {', '.join(TASKS)}, or --mteb TASK.")
     for name in data:
         if name and name not in tasks:
-            raise ValueError(f"data={name}=...: task {name} is not asked for by --task {' '.join(tasks)}.")
+            raise ValueError(f"data={name}=...: {name} is not among the tasks ({' '.join(tasks)}); add it to --task.")
     readers = [name for name in tasks if name not in data and not (TASKS[name].reads_pairs and has_sides)]
     if "" in data and not readers:
-        raise ValueError(f"data={' '.join(data[''])}: no task reads it beside the other text; leave it out.")
+        raise ValueError(f"data={' '.join(data[''])}: every task has other text already; leave it out.")
     for name in tasks:
         several = data.get(name, data.get("", ()) if name in readers else ())
         if len(several) > 1 and not TASKS[name].reads_pairs:
-            raise ValueError(f"data={' '.join(several)}: task {name} reads one; give one, or --data {name}=DATA.")
+            raise ValueError(f"data={' '.join(several)}: task {name} reads only one; give one, or --data {name}=DATA.")
         kind = TASKS[name]
         has_text = "" in data or name in data or (kind.reads_pairs and has_sides)
         if "data" in kind.needs and not has_text:
@@ -377,7 +381,7 @@ def _check_lists(task: Sequence[str], mteb: Sequence[str], data: Sequence[str], 
     for option, value in (("task", task), ("mteb", mteb), ("data", data), ("only_languages", only_languages)):
         check_list(option, value)
     if only_languages and not mteb and "tatoeba" not in task:
-        raise ValueError("only_languages is of tatoeba and mteb; ask for one of them, or leave it out.")
+        raise ValueError("only_languages is for tatoeba and mteb; add one of them, or leave it out.")
 
 
 def _check_options(
@@ -395,13 +399,16 @@ def _check_options(
         raise ValueError(f"methods={' '.join(methods)}: csls is for {', '.join(able)}; leave it out.")
     check_counts(1, neighbours=neighbours)
     if pooling is not None and trust_remote_code:
-        raise ValueError(f"pooling={pooling!r} reads encoders of transformers, not code of their repositories.")
+        raise ValueError(
+            f"pooling={pooling!r} reads encoders that come with transformers, without code of a repository; "
+            "leave out pooling or trust_remote_code."
+        )
     if layer is not None and not (pooling or "tokens" in tasks):
-        raise ValueError(f"layer={layer}: for --pooling and for task tokens; leave it out.")
+        raise ValueError(f"layer={layer} is only for --pooling and for task tokens; leave it out.")
 
 
 def _check_split(split: str, languages: Languages | None, texts: Mapping[str, TaskText]) -> None:
-    """Refuse the name of a split where all text is of files or in memory."""
+    """Refuse the name of a split if all text is in files or in memory."""
     if split == "test" or languages is None or not texts:
         return
     if not any(text.has_splits(languages) for text in texts.values()):
@@ -429,7 +436,8 @@ def _check_model(
         counts.add(0)
     if len(counts) > 1 or 0 in counts:
         able = [name for name, task in TASKS.items() if task.vector_files == 1]
-        raise ValueError(f"files of vectors: for {', '.join(able)}, or for mining alone; other tasks need a --model.")
+        names = ", ".join(able)
+        raise ValueError(f"files of vectors are for {names}, or for mining alone; other tasks need a --model.")
     if model is not None or lexical is not None:
         raise ValueError("give a --model or files of vectors, not both.")
     (wanted,) = counts
@@ -438,7 +446,7 @@ def _check_model(
 
 
 def _as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON keeps them: objects by what they are, texts in memory by their number."""
+    """Options in the form that JSON keeps: objects by their label or type, texts in memory by their number."""
     plain: dict[str, Any] = {}
     for name, value in values.items():
         if name in ("source", "target") and isinstance(value, Sequence) and not isinstance(value, str):
@@ -455,14 +463,14 @@ def _as_plain(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_single_languages(rows: Sequence[EvalResult]) -> list[EvalResult]:
-    """All rows but, where Tatoeba has averages, those of its single languages."""
+    """All rows; if Tatoeba has averages, without those of its single languages."""
     if not any("languages" in row.settings for row in rows):
         return list(rows)
     return [row for row in rows if row.settings.get("task") != "tatoeba" or "languages" in row.settings]
 
 
 def _plain_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
-    """Headers and rows for `format_table`, a result a row; columns that no result fills are left out."""
+    """Headers and rows for `format_table`, one row per result; columns that no result fills are left out."""
     has_several_tasks = len({row.settings.get("task") for row in rows}) > 1
     lines = []
     for row in rows:

@@ -38,23 +38,23 @@ else:
 logger = logging.getLogger(__name__)
 BLOCK = 2_048  # pairs embedded at a time
 LINKS = "links"
-COLUMNS = {COSINE: "score", LINKS: LINKS}  # of the file, by score
+COLUMNS = {COSINE: "score", LINKS: LINKS}  # column of the output, by score
 
-# Sources and their translations, as many of each, to (N,) values.
+# Maps N sources and their N translations to (N,) values.
 Scorer = Callable[[Sequence[str], Sequence[str]], np.ndarray]
 
 
 @dataclass(frozen=True, repr=False)
 class Scores(Result):
-    """What is known of N pairs.
+    """Scores and flags of N pairs.
 
     Attributes:
-        scores: (N,) by name: "cosine" of a model, "links" of a lexical one; NaN where there is none.
-        flags: of each pair the names of its faults, most often none.
-        calibrated: (N,) on the scale of human scores; None without a calibration.
-        calibration: that made them.
-        is_fitted: whether the calibration was fitted here, and is saved beside the scores.
-        has_header: whether the text begins with names of columns, as the input did.
+        scores: (N,) values by name: "cosine" of a model, "links" of a lexical one; NaN if a pair has none.
+        flags: names of the faults of each pair; most pairs have none.
+        calibrated: (N,) scores on the scale of human scores; None without a calibration.
+        calibration: the calibration that gave them.
+        is_fitted: whether the calibration was fitted in this run, and so is saved beside the scores.
+        has_header: whether the output begins with column names, as the input did.
     """
 
     scores: dict[str, np.ndarray]
@@ -65,7 +65,7 @@ class Scores(Result):
     has_header: bool = False
 
     def to_text(self) -> str:
-        """A line for each pair, in the order of the input: scores, flags and, with a calibration, the calibrated."""
+        """A line per pair, in the order of the input: scores, flags and, with a calibration, the calibrated score."""
         columns: dict[str, Sequence] = {COLUMNS[name]: values for name, values in self.scores.items()}
         columns["flags"] = [",".join(names) for names in self.flags]
         if self.calibrated is not None:
@@ -74,7 +74,7 @@ class Scores(Result):
         return text
 
     def save(self, path: str | Path) -> None:
-        """Write the text, and beside it the calibration where it was fitted here, as `NAME.calibration.json`."""
+        """Write the text, and beside it, as `NAME.calibration.json`, a calibration that was fitted in this run."""
         check_text_file("path", path)
         with atomic_path(path) as scratch:
             scratch.write_text(self.to_text(), encoding="utf-8", newline="\n")
@@ -82,7 +82,7 @@ class Scores(Result):
             self.calibration.save(calibration_path(path))
 
     def table(self) -> str:
-        """Flags at a glance, and how far a calibrated score is off."""
+        """How often each flag occurs, and the error of the calibrated scores."""
         total = len(self.flags)
         counts = Counter(chain.from_iterable(self.flags))
         rows = [(flag.replace("_", " "), counts[flag], 100 * counts[flag] / total) for flag in FLAGS]
@@ -91,7 +91,7 @@ class Scores(Result):
             return table
         calibration = self.calibration
         errors = [(kind, error["mae"], error.get("pearson")) for kind, error in calibration.errors.items()]
-        # More errors than those of two kinds and of the mean: several sets of features have competed.
+        # More errors than those of two kinds and of the mean: several sets of features were compared.
         features = f" of {' + '.join(calibration.features)}" if len(calibration.errors) > 3 else ""
         title = f"{calibration.kind} calibration{features} on {calibration.pairs} pairs, errors by cross-validation"
         return f"{table}\n\n{title}\n{format_table(['calibration', 'mean absolute error', 'Pearson'], errors)}"
@@ -125,41 +125,44 @@ def quality(
 ) -> Scores:
     """Score translations without references.
 
-    One line for every pair, in the order of the text: with `model` the cosine of the two embeddings, with `lexical` the
-    score of a lexical model, with both both; then the flags of faults (copy, wrong_language, truncated,
-    too_long, repeated, empty; most pairs have none). With human scores of some pairs, or the calibration of an earlier
-    run, also a score on the scale of people. There is a header line where the input has one.
+    The output has one line per pair, in the order of the input. It begins with the score: with `model` the cosine of
+    the two embeddings, with `lexical` the score of the lexical model, with both options both scores. Then come the
+    flags of faults: copy, wrong_language, truncated, too_long, repeated, empty; most pairs have none. With human scores
+    of some pairs, or with the calibration of an earlier run, there is also a score on the human scale. The output has
+    a header line if the input has one.
 
     Example:
         >>> scores = hfxling.quality("pairs.tsv", languages=("zh", "vi"), model="outputs/fit/model")
         >>> scores.scores["cosine"].mean(), scores.flags[0]
 
     Args:
-        source: source texts, or a source of both sides, such as pairs.tsv, or a data set with a column a language.
-        target: their translations, line by line; left out where the source has both sides.
-        languages: codes of both sides; by default the model's first two.
-        model: folder or Hub id of an encoder; of a folder of heads for language pairs, that of these two is taken.
+        source: source texts, or a source that holds both sides, such as pairs.tsv or a data set with one column per
+            language.
+        target: translations of the source, line by line; leave it out if the source holds both sides.
+        languages: codes of source and target; by default the model's first two.
+        model: folder or Hub id of an encoder. If the folder holds heads for several language pairs, the head for these
+            languages is used.
         revision: branch, tag or commit of the model.
         lexical: folder or Hub id of a lexical model, for its scores.
         lexical_revision: branch, tag or commit of the lexical model.
-        human: column of human scores to calibrate with; it may have gaps.
+        human: column with human scores to calibrate on; cells may be empty.
         calibrate: file with that column, if it is not in the text itself.
         calibration: calibration.json of an earlier run, in place of human scores.
-        skip_bad: a pair with an empty side, or a line that is none, gets no score and the flag empty.
-        output: file to write; a calibration that was fitted is written beside it, as NAME.calibration.json.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository.
-        progress: show bars.
+        skip_bad: give a pair with an empty side, or a malformed line, no score and the flag empty.
+        output: file to write. A newly fitted calibration is written beside it, as NAME.calibration.json.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device to compute on; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run.
+        progress: show progress bars.
 
     Returns:
-        Scores by name, flags, and the calibrated score.
+        Scores by name, flags, and the calibrated scores.
 
     Raises:
-        ValueError: nothing that scores, languages that it does not know, faulty lines, human scores that are no
-            numbers, a model that gives NaN.
-        FileNotFoundError: no such text, model or calibration.
+        ValueError: without a model or lexical model; for languages that it does not know, malformed lines, human scores
+            that are not numbers, or a model that gives NaN.
+        FileNotFoundError: if a text, model or calibration does not exist.
     """
     check_text_file("output", output)
     _check(languages, model, lexical, human, calibrate, calibration)
@@ -234,11 +237,11 @@ def _check(
     if calibrate is not None and not isinstance(human, str):
         raise ValueError("calibrate needs human: the column of human scores in that file.")
     if calibration is not None and human is not None:
-        raise ValueError("calibration is that of an earlier run; leave out human and calibrate.")
+        raise ValueError("calibration is from an earlier run and replaces human and calibrate; leave these out.")
 
 
 def head_of_pair(model: Model, languages: Languages | None) -> Model:
-    """The model that is asked for; of a folder with heads for several language pairs the one for theirs."""
+    """The given model, or, in a folder with heads for several language pairs, the head for these languages."""
     if not isinstance(model, str | Path) or Path(model, "modules.json").is_file():
         return model
     heads = {path.parent.parent.name: path.parent for path in sorted(Path(model).glob("*/model/modules.json"))}
@@ -255,11 +258,11 @@ def head_of_pair(model: Model, languages: Languages | None) -> Model:
 
 
 def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, languages: Languages) -> dict[str, Scorer]:
-    """What scores pairs, by name; beside links the lengths of both sides, which calibrations read."""
+    """Functions that score pairs, by name; with links also the lengths of both sides, which calibrations use."""
     scorers: dict[str, Scorer] = {}
     if encoder:
         if encoder.method != "cosine":
-            raise ValueError(f"model={encoder.name} has no dense vectors, whose cosines are scores; give another one.")
+            raise ValueError(f"model={encoder.name} has no dense vectors to take cosines of; give another model.")
         from sentence_transformers.util import pairwise_cos_sim
 
         for language in languages:
@@ -281,7 +284,7 @@ def make_scorers(encoder: Encoder | None, links: LexicalEncoder | None, language
 
 
 def check_calibration(path: str, calibration: Calibration, settings: Mapping, names: Iterable[str]) -> None:
-    """Refuse a calibration of scores that there are none of; warn of one for another model or other languages."""
+    """Refuse a calibration that needs scores which are missing; warn if it is for another model or languages."""
     missing = calibration.features.keys() - set(names)
     if missing:
         features = " and ".join(calibration.features)
@@ -292,10 +295,11 @@ def check_calibration(path: str, calibration: Calibration, settings: Mapping, na
 
 
 def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
-    """(N,) human scores; NaN where there is none: None, NaN or an empty cell."""
+    """(N,) human scores; NaN for a missing one, given as None, NaN or an empty cell."""
     if len(values) != len(pairs):
         raise ValueError(
-            f"{len(values)} human scores for {len(pairs)} pairs: give one a pair (None for none), or a table's column."
+            f"{len(values)} human scores for {len(pairs)} pairs: give one per pair (None if there is none), or a "
+            "column's name."
         )
     scores = np.full(len(pairs), math.nan)
     for row, value in enumerate(values):
@@ -315,7 +319,7 @@ def human_scores(pairs: Pairs, values: Sequence) -> np.ndarray:
 def judged(
     pairs: Pairs, scorers: Mapping[str, Scorer], finder: FaultFinder
 ) -> tuple[dict[str, np.ndarray], list[tuple[str, ...]]]:
-    """Every value by name (N,), and the flags of each pair; NaN and "empty" where a side is empty."""
+    """(N,) values by name, and the flags of each pair; NaN and the flag "empty" if a side is empty."""
     values = {name: np.full(len(pairs), math.nan) for name in scorers}
     flags: list[tuple[str, ...]] = []
     with bar(total=len(pairs), unit="pairs") as progress:
@@ -337,7 +341,7 @@ def judged(
 def fitted(
     values: Mapping[str, np.ndarray], flags: Sequence[tuple[str, ...]], human: np.ndarray, settings: Mapping
 ) -> Calibration:
-    """A map fitted on the pairs that have a human score, every score, and no flag."""
+    """A calibration fitted on the pairs that have a human score, all model scores, and no flag."""
     is_used = np.isfinite(human) & np.array([not names for names in flags])
     for of_pairs in values.values():
         is_used &= ~np.isnan(of_pairs)
@@ -346,13 +350,13 @@ def fitted(
 
 
 def _warn(result: Scores, languages: Languages, links: LexicalEncoder | None) -> None:
-    """Say where the scores mean little."""
+    """Warn if scores mean little."""
     total = len(result.flags)
     if links:
         is_sound = np.array(["empty" not in flags for flags in result.flags])
         unknown = np.count_nonzero(np.isnan(result.scores[LINKS]) & is_sound)
         if unknown:
-            message = "%d of %d pairs have a side of which %s knows no segment; their score by it is empty"
+            message = "%d of %d pairs have a side in which %s knows no segment; their score from it is empty"
             logger.warning(message, unknown, total, links.name)
     foreign = sum("wrong_language" in flags for flags in result.flags)
     if foreign > total / 2:

@@ -1,4 +1,4 @@
-"""A page in the browser that shows what a model does, here or as a Space of the Hub."""
+"""A page in the browser that shows what a model does, on this machine or as a Space of the Hub."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hfxling.data.texts import read_texts
 from hfxling.files import atomic_path
 from hfxling.verbs import Languages, Model, ReplacedFolder, Result, verb
 
-# What the Hub wants of a Space that runs Gradio: front matter, app.py, requirements.txt.
+# The Hub needs these files for a Space that runs Gradio: README.md with front matter, app.py, requirements.txt.
 README = """---
 title: {title}
 sdk: gradio
@@ -37,13 +37,13 @@ class Space(Result):
     """A folder that can be uploaded as a Space.
 
     Attributes:
-        folder: README.md, app.py, requirements.txt, and demo.json, which names the model.
+        folder: folder with README.md, app.py, requirements.txt, and demo.json, which names the model.
     """
 
     folder: Path
 
     def table(self) -> str:
-        """Where it is and how it gets to the Hub."""
+        """Where it is and how to upload it."""
         return f"Space: {self.folder}; upload it with hf upload ORG/NAME {self.folder} --repo-type space"
 
 
@@ -65,40 +65,41 @@ def demo(
 ) -> Space | None:
     """Show a model on a page in the browser, or as a Space of the Hub.
 
-    Nearest translations, word links in colour and their reasons, pairs out of two pasted texts, scores of
-    translations: a tab for everything that the model can do. The page runs until it is stopped (Ctrl-C).
+    The page has a tab for everything that the model can do: find the nearest translations, show word links in colour
+    and the reasons for them, find pairs in two pasted texts, score translations. It runs until it is stopped (Ctrl-C).
 
     Example:
         >>> hfxling.demo("outputs/fit/model")
         >>> hfxling.demo("me/zh-vi", space="outputs/space")  # writes a folder, loads nothing
 
     Args:
-        model: folder or Hub id of any model: of hfxling or of sentence-transformers.
-        lexical: folder or Hub id of a lexical model, alone or beside the model whose fusion was made for it.
-        languages: codes of the languages to begin with; by default the model's first two.
-        candidates: what is searched to begin with, as of `nearest`; by default the sample corpus' test text.
-        port: of the page; by default the first free one from 7860.
-        space: write a Space of the Hub into this folder instead.
+        model: folder or Hub id of a model, made by hfxling or any other of sentence-transformers.
+        lexical: folder or Hub id of a lexical model, alone or together with the model whose fusion was made for it.
+        languages: codes of the languages that the page starts with; by default the model's first two.
+        candidates: sentences that the page searches at first, as for `nearest`; by default the sample's test text.
+        port: port of the page; by default the first free one from 7860.
+        space: write a Space of the Hub into this folder and open no page.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        prompt: put before every text; by default the model's own.
-        batch_size: texts encoded at once.
-        device: by default a GPU when there is one.
-        trust_remote_code: run the code of the model's repository.
+        lexical_revision: branch, tag or commit of the lexical model.
+        prompt: text put before every sentence; by default the model's own prompt.
+        batch_size: number of texts encoded at once.
+        device: device to compute on; by default a GPU if there is one.
+        trust_remote_code: allow the code in the model's repository to run.
 
     Returns:
-        The folder that was written, with `space`.
+        With `space` the folder that was written, otherwise None.
 
     Raises:
-        ValueError: no model, one that a Space cannot read, languages that it lacks, gradio missing.
-        FileNotFoundError: no such model or file.
+        ValueError: without a model; for a model that a Space cannot read, or languages that it lacks; if gradio is not
+            installed.
+        FileNotFoundError: if a model or file does not exist.
     """
     if find_spec("gradio") is None:
         raise ValueError("the page needs the package gradio: pip install 'hfxling[demo]'.")
     if model is None and lexical is None:
         raise ValueError("no model to show: give a model, --lexical, or both.")
     if port is not None and not 1 <= port <= 65535:
-        raise ValueError(f"port={port}: give 1 to 65535.")
+        raise ValueError(f"port={port}: give a number from 1 to 65535.")
     settings = {
         "model": None if model is None else str(model),
         "lexical": None if lexical is None else str(lexical),
@@ -112,7 +113,7 @@ def demo(
     }
     if space is not None:
         if candidates is not None:
-            raise ValueError(f"candidates={candidates!r} is a file of this machine; leave it out with a Space.")
+            raise ValueError(f"candidates={candidates!r} is on this machine, and no Space can read it; leave it out.")
         return write_space(Path(space), settings)
     if candidates is not None:
         settings["candidates"] = read_texts(candidates).texts
@@ -121,7 +122,7 @@ def demo(
 
 
 def page_folder() -> Path:
-    """Where the page's files lie: in an installed package, or beside it in a checkout."""
+    """The folder of the page's files: inside an installed package, or beside it in a checkout."""
     package = Path(hfxling.__file__).parent
     for folder in (package / "spaces" / "demo", package.parent / "spaces" / "demo"):
         if (folder / "app.py").is_file():
@@ -142,7 +143,8 @@ def write_space(folder: Path, settings: dict) -> Space:
     names = [name for name in (settings["model"], settings["lexical"]) if name is not None]
     for name in names:
         if not HUB_ID.fullmatch(name) or Path(name).exists():
-            raise ValueError(f"{name!r} is no id on the Hub, where a Space reads its model: publish it, give ORG/NAME.")
+            problem = f"{name!r} is not a Hub id, but a Space reads its model from the Hub"
+            raise ValueError(f"{problem}: publish the model, and give ORG/NAME.")
     readme = README.format(
         title=names[0].rpartition("/")[2],
         gradio=version("gradio"),

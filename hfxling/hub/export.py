@@ -1,4 +1,4 @@
-"""A model's folder for runtimes other than torch, and what each of them costs."""
+"""Export a model's folder for runtimes other than torch, and measure what each of them costs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hfxling.verbs import Languages, Result, Text, verb
 if TYPE_CHECKING:
     from hfxling.models.stock import StockModel
 
-MOST_LOST = 1.0  # percentage points of P@1, both directions, that weights of 8 bits may cost
+MOST_LOST = 1.0  # percentage points of P@1, over both directions, that 8-bit weights may cost
 
 
 @dataclass(repr=False)
@@ -24,8 +24,8 @@ class Exported(Result):
 
     Attributes:
         files: the graphs.
-        figures: by form (torch, onnx, onnx int8): megabytes and sentences per CPU second; {} without pairs.
-        is_int8_kept: whether weights of 8 bits were good enough; None where none were asked for.
+        figures: megabytes and sentences per CPU second, by form (torch, onnx, onnx int8); {} without pairs.
+        is_int8_kept: whether 8-bit weights were good enough; None without `int8`.
         costs: a table of size, speed and retrieval; "" without pairs.
     """
 
@@ -35,10 +35,10 @@ class Exported(Result):
     costs: str = ""
 
     def table(self) -> str:
-        """What every form costs, then the files."""
+        """What each form costs, then the files."""
         lines = [self.costs] if self.costs else []
         if self.is_int8_kept is False:
-            lines.append(f"weights of 8 bits cost more than {MOST_LOST:g} percentage point: they are not kept.")
+            lines.append(f"8-bit weights cost more than {MOST_LOST:g} percentage point of P@1: they are not kept.")
         lines += map(str, self.files)
         return "\n".join(lines)
 
@@ -54,10 +54,10 @@ def export(
 ) -> Exported:
     """Export a model's folder for other runtimes.
 
-    Writes onnx/model.onnx into the folder: encoder, pooling, maps and norm in one graph, from token ids to the output
-    sentence_embedding, for onnxruntime, fastembed and text-embeddings-inference. A model that treats its languages
-    differently gets one a language, LANG/onnx/model.onnx, which a push puts on the branch LANG. results.json and the
-    card are written anew: what was measured, and who reads the graph.
+    This adds onnx/model.onnx to the folder: one graph with encoder, pooling, maps and norm, from token ids to the
+    output sentence_embedding, for onnxruntime, fastembed and text-embeddings-inference. A model that treats its
+    languages differently gets one graph per language, LANG/onnx/model.onnx, which `hfxling publish` puts on the branch
+    LANG. results.json and the card are rewritten to say what was measured and which programs read the graph.
 
     Example:
         >>> pairs = {"source": "my.zh", "target": "my.vi", "languages": ("zh", "vi")}
@@ -65,25 +65,25 @@ def export(
 
     Args:
         model: folder of the model.
-        int8: write also onnx/model_int8.onnx, whose weights have 8 bits; it needs sentence pairs to measure by, and is
-            kept only where it finds at most 1 % of their translations less.
-        source: sentences to measure by, a file or a source of both sides; pairs that the model was not trained on tell
-            best.
-        target: their translations, where `source` does not have them.
+        int8: also write onnx/model_int8.onnx, with 8-bit weights. It needs sentence pairs to measure on, and is kept
+            only if it costs at most 1 percentage point of P@1.
+        source: sentences to measure on: a file, or a source that holds both sides. Pairs that the model was not
+            trained on are best.
+        target: translations of the source, if the source does not hold both sides.
         languages: codes of source and target, such as zh vi; by default the model's first two.
 
     Returns:
-        The graphs, with size and speed where pairs are given.
+        The graphs, with size and speed if pairs were given.
 
     Raises:
-        ValueError: `int8` without pairs, languages that the model does not know, malformed text, a
-            folder without an encoder and stock modules, packages that are not installed.
-        FileNotFoundError: no model there, no such text.
+        ValueError: for `int8` without pairs, languages that the model does not know, malformed text, a folder that is
+            not made of an encoder and stock modules, or packages that are not installed.
+        FileNotFoundError: if the model or text does not exist.
     """
     if source is None and target is not None:
         raise ValueError("target without source: give the sentences that these translate.")
     if int8 and source is None:
-        raise ValueError("int8 needs sentence pairs that say what 8 bits cost: give source and target.")
+        raise ValueError("int8 needs sentence pairs to measure what it costs: give source and target.")
     if languages is not None:
         languages_of(None, languages)  # refuses what is no language
     from .graphs import INT8, Costs, place_graphs, record_graphs, write_graphs  # loads torch
@@ -107,14 +107,14 @@ def export(
             exported.is_int8_kept = costs.lost(INT8) <= MOST_LOST
             if not exported.is_int8_kept:
                 del graphs[INT8]
-        with uninterrupted():  # a graph without its record would be taken for somebody else's
+        with uninterrupted():  # a graph that is not in the record would count as a file that is not ours
             exported.files = place_graphs(graphs, folder)
             record_graphs(folder, costs, [*graphs])
     return exported
 
 
 def _languages(models: Mapping[str, StockModel], languages: Languages | None, folder: Path) -> Languages:
-    """The languages that are given, or else the model's first two."""
+    """The given languages, or else the model's first two."""
     if languages is None:
         known = getattr(next(iter(models.values())).config, "languages", None) or [*models]
         if len(known) < 2:

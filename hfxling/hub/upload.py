@@ -1,4 +1,4 @@
-"""Files to a repository in one commit on what was seen there: planned, shown, then done or refused."""
+"""Upload files to a repository in one commit: compare with what is there, show the plan, then carry it out."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ class Plan:
 
     repo_id: str  # with its namespace
     kind: str  # "model" or "dataset"
-    branch: str  # that is written to
-    parent: str | None  # the branch's commit that the plan was made for; None of a branch that is yet to begin, as main
-    is_new: bool  # whether there is no such repository
-    files: Mapping[str, Content]  # all that the branch is to hold of ours, by name
+    branch: str  # the branch to write to
+    parent: str | None  # the branch's commit that the plan was made for; None if the branch does not exist yet
+    is_new: bool  # whether the repository does not exist yet
+    files: Mapping[str, Content]  # all files of ours that the branch will hold, by name
     added: list[str] = field(default_factory=list)  # names of `files`
     changed: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)  # an earlier upload's names that are no more
+    removed: list[str] = field(default_factory=list)  # names from an earlier upload that are gone now
     card: list[str] = field(default_factory=list)  # its diff
     is_compared: bool = True  # whether the Hub was asked what is there
 
     @property
     def is_empty(self) -> bool:
-        """Whether the branch holds it all already."""
+        """Whether the branch already holds everything."""
         return self.parent is not None and not (self.added or self.changed or self.removed)
 
     def text(self) -> str:
@@ -78,12 +78,12 @@ class Published:
     """What changed on the Hub, or would change.
 
     Attributes:
-        repo_id: with its namespace.
-        url: of the repository, or of the pull request.
-        checked: what was found in order.
-        plans: a branch or repository each: files that are new, changed and removed, and what changes in the card.
-        commit: of the first of them; None for a dry run and for a pull request.
-        marks: a line for the tag and the collection that were made, or would be, and for every further repository.
+        repo_id: name of the repository, with its namespace.
+        url: address of the repository, or of the pull request.
+        checked: what was checked and found in order.
+        plans: one for each branch or repository: new, changed and removed files, and what changes in the card.
+        commit: commit of the first plan; None for a dry run and for a pull request.
+        marks: lines for the tag and the collection that were made, or would be, and for every further repository.
         is_dry_run: whether nothing was written.
     """
 
@@ -96,7 +96,7 @@ class Published:
     is_dry_run: bool = False
 
     def table(self) -> str:
-        """What was checked, what changes on each branch, and where it is now."""
+        """What was checked, what changes on each branch, and the commit or address."""
         lines = [self.checked]
         for plan in self.plans:
             lines.append(plan.text())
@@ -109,17 +109,17 @@ class Published:
 
 
 def counted(count: int) -> str:
-    """So many files, in words."""
+    """A number of files in words, such as "2 files"."""
     return f"{count} {'file' if count == 1 else 'files'}"
 
 
 def size_of(content: Content) -> int:
-    """In bytes, of a file that need not be read for it."""
+    """Size in bytes, without reading a file."""
     return len(content) if isinstance(content, bytes) else content.stat().st_size
 
 
 def read_content(content: Content) -> bytes:
-    """The bytes of a file, or those that stand for one."""
+    """The bytes of a file, or bytes as they are."""
     return content if isinstance(content, bytes) else content.read_bytes()
 
 
@@ -132,13 +132,14 @@ def plan_upload(
     kind: str = "model",
     is_compared: bool = True,
 ) -> Plan:
-    """Compare files with what a branch holds; where they are not to be compared, all are new."""
+    """Compare files with what a branch holds; with `is_compared=False` all count as new."""
     if not is_compared:
         return Plan(repo_id, kind, branch, None, True, files, sorted(files), is_compared=False)
     try:
         return _plan(api, repo_id, files, branch, kind)
     except (HTTPError, OSError) as error:
-        raise ValueError(f"{repo_id}: the Hub cannot be asked what is there ({one_line(error)}).") from None
+        problem = f"the Hub did not say what the repository holds ({one_line(error)})"
+        raise ValueError(f"{repo_id}: {problem}; check the name and the connection.") from None
 
 
 def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, kind: str) -> Plan:
@@ -157,7 +158,7 @@ def _plan(api: HfApi, repo_id: str, files: Mapping[str, Content], branch: str, k
     for name in sorted(files.keys() & present.keys()):
         if not _is_same(files[name], present[name]):
             plan.changed.append(name)
-    # Only what an earlier record names is ours to remove; where nothing changed, neither did the record.
+    # Only files that an earlier record names are ours to remove; if nothing changed, the record did not either.
     if RECORD in present and plan.changed:
         recorded = read_json(_remote(plan, RECORD, held, api.token)).get("files")
         if isinstance(recorded, dict):
@@ -183,7 +184,7 @@ def _is_same(content: Content, entry: RepoFile) -> bool:
 
 
 def check_repo_id(option: str, repo_id: str) -> None:
-    """Refuse what names no repository."""
+    """Refuse an invalid name of a repository."""
     if repo_id.count("/") != 1:
         raise ValueError(f"{option}={repo_id!r}: give the repository as namespace/name.")
     try:
@@ -197,27 +198,28 @@ def check_writer(api: HfApi, repo_id: str) -> None:
     try:
         user = api.whoami()
     except LocalTokenNotFoundError:
-        raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.") from None
+        raise ValueError(f"there is no token to push to {repo_id}; run hf auth login, or set HF_TOKEN.") from None
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else None
         if status in (401, 403):
             raise ValueError(f"the token is not valid; run hf auth login again to push to {repo_id}.") from None
-        return  # the Hub is asked again by what comes next
+        return  # the next request asks the Hub again
     except (HTTPError, OSError):
         return
     role = ((user.get("auth") or {}).get("accessToken") or {}).get("role")
     if role == "read":
-        raise ValueError(f"the token can only read; make one with the right to write for pushing to {repo_id}.")
+        raise ValueError(f"the token can only read; to push to {repo_id}, create one that may write.")
 
 
 def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, create_pr: bool = False) -> str:
-    """Do what a plan says in one commit on its parent; nothing where there is nothing to do.
+    """Carry out a plan in one commit on its parent; if there is nothing to do, nothing is written.
 
     Returns:
         The commit, or the address of the pull request.
 
     Raises:
-        ValueError: the Hub refuses, has changed since, or is out of reach; the branch holds what it did then.
+        ValueError: if the Hub refuses, the branch has changed since, or the Hub cannot be reached; the branch then
+            stays as it is.
     """
     if plan.is_empty:
         return plan.parent
@@ -235,7 +237,7 @@ def upload(api: HfApi, plan: Plan, message: str, *, private: bool = False, creat
             if plan.branch != "main":
                 api.create_branch(plan.repo_id, branch=plan.branch, exist_ok=True, **options)
             parent = api.repo_info(plan.repo_id, revision=plan.branch, **options).sha
-        # With its parent named, the Hub refuses the commit where the branch has moved on.
+        # As the parent is named, the Hub refuses the commit if the branch has moved on.
         options |= {"revision": plan.branch, "parent_commit": parent, "create_pr": create_pr}
         done = api.create_commit(plan.repo_id, operations, commit_message=message, **options)
     except (HTTPError, OSError, ValueError) as error:
@@ -254,22 +256,22 @@ def _cause(error: Exception, plan: Plan) -> str:
 
 
 def one_line(error: Exception) -> str:
-    """What an error says."""
+    """An error's message in one line."""
     return " ".join(str(error).split())[:300]
 
 
 def check_tag(api: HfApi, plan: Plan, tag: str | None) -> None:
-    """Refuse a tag that stands at another commit, before anything is uploaded."""
+    """Refuse a tag that is at another commit already, before anything is uploaded."""
     if not tag or plan.is_new:
         return
     refs = api.list_repo_refs(plan.repo_id, repo_type=plan.kind)
     for ref in refs.tags:
         if ref.name == tag and not (plan.is_empty and ref.target_commit == plan.parent):
-            raise ValueError(f"tag={tag}: stands at {ref.target_commit[:12]} in {plan.repo_id}; choose another one.")
+            raise ValueError(f"tag={tag} is at {ref.target_commit[:12]} in {plan.repo_id} already; choose another one.")
 
 
 def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: str | None) -> list[str]:
-    """Tag a commit and put its repository into a collection; gives what was done, in lines."""
+    """Tag a commit and put its repository into a collection; returns lines that say what was done."""
     done = []
     try:
         if tag:
@@ -282,6 +284,6 @@ def mark(api: HfApi, plan: Plan, commit: str, *, tag: str | None, collection: st
             done.append(f"collection {entry.slug}")
     except (HTTPError, OSError) as error:
         raise ValueError(
-            f"{plan.repo_id}: the files are there, tag or collection failed ({_cause(error, plan)})"
+            f"{plan.repo_id}: the files were uploaded, but tag or collection failed ({_cause(error, plan)})"
         ) from None
     return done

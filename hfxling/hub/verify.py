@@ -1,4 +1,4 @@
-"""Whether a model's folder or repository is what its card says."""
+"""Check that a model's folder or repository is what its card says."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(repr=False)
 class Verified(Result):
-    """What came of checking a model.
+    """What checking a model found.
 
     Attributes:
         model: folder or Hub id.
-        commit: of the repository; None for a folder.
-        files: how many the record has, without record and card.
-        rows: figures that the record has.
-        faults: a line for everything that disagrees.
-        equal: rows that were measured again and are the same.
-        not_measured: data set and split of rows that only training or an export gives, with how many they are.
-        is_measured: whether figures were measured at all: not with `files_only`, nor where the text is not there.
-        part_of: of a variant in a repository of its own, that of the whole model, which has the figures.
+        commit: commit of the repository; None for a folder.
+        files: number of files in the record, without record and card.
+        rows: number of figures in the record.
+        faults: one line for each disagreement.
+        equal: number of rows that were measured again and are the same.
+        not_measured: number of rows, by data set and split, that only training or an export gives.
+        is_measured: whether figures were measured; they are not with `files_only`, or if the text is not there.
+        part_of: for a variant in a repository of its own, the repository of the whole model, which has the figures.
     """
 
     model: str
@@ -48,16 +48,16 @@ class Verified(Result):
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing that was looked at disagrees."""
+        """Whether everything that was checked agrees."""
         return not self.faults
 
     @property
     def exit_status(self) -> int:
-        """Of the command."""
+        """Exit status of the command."""
         return 0 if self.agrees else 1
 
     def table(self) -> str:
-        """A line a fault, then what was looked at and what was not."""
+        """One line per fault, then what was checked and what was not."""
         lines = [f"DISAGREES  {fault}" for fault in self.faults]
         place = f"{self.model} at {self.commit}" if self.commit else self.model
         lines.append(f"{place}: {self.files} files and the card, {self._figures()}; {self._verdict()}.")
@@ -102,34 +102,35 @@ def verify(
 ) -> Verified:
     """Check that a folder or repository is what its card says.
 
-    Files are held against the hashes in results.json, the card against its rows, and the evaluation runs again on the
-    text that results.json names, which must be the text that was measured on. Where the encoder that the model was made
-    from is at hand, its weights must be the same. The command names whatever disagrees, a line each, and its status is
-    then 1. What is in the cache needs no network (HF_HUB_OFFLINE=1).
+    The files are compared with the hashes in results.json, and the card with its rows. Then the evaluation runs again
+    on the text that results.json names; this must be the same text as then. If the encoder that the model was made from
+    is at hand, its weights must be the same, too. The command prints a line for each disagreement; if there is any, its
+    exit status is 1. What is in the Hub's cache needs no network (HF_HUB_OFFLINE=1).
 
     Example:
         >>> print(hfxling.verify("outputs/zh-vi-sf/model", root="../texts").table())
 
     Args:
-        model: folder or Hub id.
+        model: folder or Hub id of the model.
         revision: branch, tag or commit on the Hub.
-        root: folder that relative paths of text in results.json begin at.
-        files_only: check files and card, measure nothing.
-        tolerance: difference of a figure that counts as none; another processor may round otherwise.
-        cache_dir: folder that frozen vectors are kept in.
-        device: cpu, or by default a GPU when there is one.
-        trust_remote_code: run code of the folder, and of the encoder that it was made from, that hfxling did not write.
+        root: folder that relative paths of text in results.json start from.
+        files_only: check files and card, and measure nothing.
+        tolerance: largest difference between two figures that counts as equal; processors may round differently.
+        cache_dir: folder where frozen vectors are kept.
+        device: device to compute on, such as cpu; by default a GPU if there is one.
+        trust_remote_code: allow code that hfxling did not write to run: that of the folder, and that of the encoder it
+            was made from.
 
     Returns:
         Every fault, and how much was measured again.
 
     Raises:
-        ValueError: a negative tolerance, a record that is none.
-        FileNotFoundError: no such model or `root`, a folder without a record.
+        ValueError: for a negative tolerance, or an invalid results.json.
+        FileNotFoundError: if the model or `root` does not exist, or the folder has no results.json.
     """
     check_least(0, tolerance=tolerance)
     if not Path(root).is_dir():
-        raise FileNotFoundError(f"root={root}: no such folder; give the one that the text's paths begin at.")
+        raise FileNotFoundError(f"root={root}: no such folder; give the one that the paths of text start from.")
     from hfxling.hub.agreement import folder_faults  # loads torch
 
     folder, commit = fetch_folder(str(model), revision)
@@ -137,7 +138,7 @@ def verify(
     rows = read_results(folder / RECORD)
     files = len(record.get("files") or ())
     verified = Verified(str(model), commit, files, len(rows), folder_faults(folder, record))
-    if not rows:  # whoever shows figures has them measured
+    if not rows:  # a variant that states figures of its own has them measured
         verified.part_of = record["card"].get("part_of")
     if files_only:
         return verified
@@ -164,7 +165,7 @@ def verify(
 
 
 def _base_faults(settings: Mapping, recorded: str | None, root: Path) -> list[str]:
-    """A line where the encoder that the model was made from has other weights now; it may not be at hand."""
+    """A line if the encoder that the model was made from has other weights now; none if it is not at hand."""
     base = settings.get("base_model")
     if not isinstance(base, str) or recorded is None:
         return []
@@ -180,9 +181,9 @@ def _base_faults(settings: Mapping, recorded: str | None, root: Path) -> list[st
 
 
 def _measured(record: Mapping, folder: Path, tolerance: float, **options: Any) -> tuple[Agreement, list[str]]:
-    """Recorded rows against those that are measured now, and what of the training text is not what the card says.
+    """Compare the recorded rows with new ones; also says where the training text is not what the card says.
 
-    Options are those of `measured_again`.
+    `options` are those of `measured_again`.
     """
     from hfxling.hub.adapter import merged_folder  # loads torch
     from hfxling.hub.agreement import compare_rows, text_faults

@@ -149,8 +149,8 @@ def test_files_of_vectors_stand_for_a_model(run, models, table, tmp_path):
     ("options", "part"),
     [
         ({"task": ["retrieval"], "data": ["t.tsv@1-3"]}, "4 vectors for 3 texts"),
-        ({"task": ["tatoeba"]}, "files of vectors: for retrieval, documents, geometry, probe, or for mining alone"),
-        ({"task": ["retrieval", "mining"]}, "files of vectors: for retrieval"),
+        ({"task": ["tatoeba"]}, "files of vectors are for retrieval, documents, geometry, probe, or for mining alone"),
+        ({"task": ["retrieval", "mining"]}, "files of vectors are for retrieval"),
         ({"task": ["mining"]}, "task mining needs 2 file(s) of --source_vectors and --target_vectors"),
         ({"task": ["retrieval"], "model": "x"}, "give a --model or files of vectors, not both"),
         ({"task": ["retrieval"], "target_vectors": ["none.npy"]}, "none.npy: no such file of vectors"),

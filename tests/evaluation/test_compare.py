@@ -101,16 +101,16 @@ def test_a_figure_of_other_items_is_refused(measured, refusal, row):
     path.write_text(json.dumps(content), encoding="utf-8")
     said = refusal(lambda: hfxling.compare(files(measured, "a", "b")))
     assert f"{path}: {content['results'][row]['metric']} zh->vi of d is " in said
-    assert "but its items make" in said
+    assert "but its items give" in said
 
 
 @pytest.mark.parametrize(
     ("names", "options", "part"),
     [
         (["a", "c"], {}, "are of different text; measure both on the same"),
-        (["a", "bare"], {}, "bare/results.json: no row has its items; measure it anew with hfxling evaluate"),
+        (["a", "bare"], {}, "bare/results.json: no row has its items; measure again with hfxling evaluate"),
         (["a", "none"], {}, "none/results.json: no such results file"),
-        (["a", "changed"], {}, "but its items make"),
+        (["a", "changed"], {}, "but its items give"),
         (["a"], {}, "give two results.json or more, all different"),
         (["a", "a"], {}, "give two results.json or more, all different"),
         (["a", "b"], {"level": 5.0}, "level=5.0: give a number between 0 and 1"),
@@ -245,5 +245,5 @@ def test_what_evaluate_gives_is_compared_without_a_file(measured, monkeypatch):
     runs = [Evaluation(read_results(name)) for name in files(measured, "a", "b")]
     names = {one.name for one in hfxling.compare(runs).comparisons}
     assert len(names) == 1
-    with pytest.raises(ValueError, match=r"neither results\.json nor what"):
+    with pytest.raises(ValueError, match=r"neither a results\.json nor a result"):
         hfxling.compare([runs[0], 3])

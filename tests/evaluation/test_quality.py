@@ -215,7 +215,7 @@ def test_a_pair_of_which_no_segment_is_known_has_no_link_score(model, lexical, t
     written = run(model, write(tmp_path / "pairs.tsv", rows), lexical=lexical, skip_bad=True)
     assert [links == "" for _, links, _ in written] == [False] * len(pairs) + [True, True]
     assert written[-2][0]
-    assert f"1 of {len(rows)} pairs have a side of which {lexical} knows no segment" in caplog.text
+    assert f"1 of {len(rows)} pairs have a side in which {lexical} knows no segment" in caplog.text
 
 
 def linked(model, lexical, table, pairs):
@@ -264,7 +264,7 @@ def test_links_alone_are_calibrated(model, lexical, tmp_path, table, pairs):
         ({"target_lang": "en"}, "languages=('en', 'en'): give the codes of two languages"),
         ({"calibrate": "x.tsv"}, "calibrate needs human: the column of human scores"),
         ({"calibration": "x.json"}, "x.json: no such calibration"),
-        ({"calibration": "x.json", "human": "da"}, "leave out human"),
+        ({"calibration": "x.json", "human": "da"}, "replaces human and calibrate"),
         ({"human": "da"}, "no column 'da' among"),
         ({"human": "2"}, "3 are needed"),
         ({"data": "{table}@1-99"}, "60 records, but lines='1-99' asks for more"),

@@ -350,13 +350,13 @@ def test_a_space_has_what_the_hub_wants_of_one(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "{}"], "is no id on the Hub"),
-        (["--model", "org/x\nsdk: docker"], "is no id on the Hub"),
-        (["--model", "org/x\n"], "is no id on the Hub"),
-        (["--model", "https://me:hf_abcdefghijklmnopqrstuvwxyz012345@huggingface.co/org/x"], "is no id on the Hub"),
-        (["--model", "org/x", "--candidates", "c.txt"], "candidates='c.txt' is a file of this machine"),
+        (["--model", "{}"], "is not a Hub id"),
+        (["--model", "org/x\nsdk: docker"], "is not a Hub id"),
+        (["--model", "org/x\n"], "is not a Hub id"),
+        (["--model", "https://me:hf_abcdefghijklmnopqrstuvwxyz012345@huggingface.co/org/x"], "is not a Hub id"),
+        (["--model", "org/x", "--candidates", "c.txt"], "candidates='c.txt' is on this machine"),
         (["--model", "org/x", "--space", "{}"], "holds files that hfxling did not write (a)"),
-        (["--model", "org/x", "--port", "0"], "port=0: give 1 to 65535"),
+        (["--model", "org/x", "--port", "0"], "port=0: give a number from 1 to 65535"),
         ([], "give a model, --lexical, or both"),
     ],
 )

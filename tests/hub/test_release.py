@@ -114,7 +114,7 @@ def test_files_that_are_no_more_are_removed_and_a_tag_stays_where_it_is(hub, pub
         publisher, tmp_path, "head('a'); Path('a/old.txt').write_text('x'); reseal('a')", put(tag="v1"),
         "head('a', seed=1)", put(tag="v1"), put(),
     )  # fmt: skip
-    assert re.match(r"tag=v1: stands at \w{12} in org/head", told[1][1])
+    assert re.match(r"tag=v1 is at \w{12} in org/head", told[1][1])
     assert "  - old.txt" in told[2][0]
     assert "old.txt" not in hub.files(REPO)
 
@@ -124,7 +124,7 @@ CASES = {
     "no namespace": ([put(repo="head")], "repo='head': give the repository as namespace/name"),
     "no such folder": ([put(folder="b")], "b: no such file or folder"),
     "no record": (["Path('b').mkdir()", put(folder="b")], "b: no results.json there"),
-    "a proposal to a branch": ([put(create_pr=True, branch="x")], "a pull request is for main"),
+    "a proposal to a branch": ([put(create_pr=True, branch="x")], "pull requests are for main"),
     "a file that was changed": (
         ["Path('a/config.json').write_text('{}')", put()],
         "config.json: is not what was recorded",
@@ -175,7 +175,7 @@ CASES = {
         ["head('b', base_model='org/nc')", put(base_licence="mit", folder="b")],
         "base_licence='mit': the Hub states cc-by-nc-4.0 of org/nc; leave it out",
     ),
-    "a tag for a proposal": ([put(create_pr=True, tag="v1")], "what is only proposed gets no tag"),
+    "a tag for a proposal": ([put(create_pr=True, tag="v1")], "a proposed change gets no tag"),
     "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
     "names that are none": ([put(names=["x"])], "names: 'x' is not of the form LOCAL=PUBLIC"),
     "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
@@ -187,7 +187,7 @@ CASES = {
         [DATA | {"licence": None}],
         "no licence is stated",
     ),
-    "data for a model": ([put(languages=["zh", "vi"])], "are for a data set; a model's are in its results.json"),
+    "data for a model": ([put(languages=["zh", "vi"])], "is only for a data set"),
 }
 
 
@@ -285,7 +285,7 @@ def test_the_command_prints_what_the_verb_returns(hub, publisher, tmp_path):
     assert done.stdout.rstrip() == said
     wrong = publisher.command(*words, "--create_pr", "--tag", "v1", cwd=tmp_path)
     assert wrong.returncode == 2
-    assert "what is only proposed gets no tag" in wrong.stderr
+    assert "a proposed change gets no tag" in wrong.stderr
 
 
 @pytest.mark.slow
@@ -313,7 +313,7 @@ def test_a_hub_that_fails_while_it_is_asked_is_an_error_of_one_line(hub, publish
     hub.put(REPO, {"README.md": b"# x"})
     hub.fault = lambda method, path: 403 if "/tree/" in path else None
     ((_, error),) = run(publisher, tmp_path, "head('a')", put())
-    assert re.match(r"org/head: the Hub cannot be asked what is there \(.*403", error)
+    assert re.match(r"org/head: the Hub did not say what the repository holds \(.*403", error)
     assert "\n" not in error
 
 
