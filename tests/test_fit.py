@@ -374,7 +374,7 @@ def test_a_split_that_early_stopping_cannot_end_is_refused_before_anything_is_en
 def test_vectors_that_are_not_finite_are_refused(tiny_bert):
     dense = Dense(HIDDEN, HIDDEN, init_bias=torch.full((HIDDEN,), torch.nan))
     model = SentenceTransformer(modules=[Transformer(str(tiny_bert)), Pooling(HIDDEN), dense], device="cpu")
-    with pytest.raises(ValueError, match="gives vectors that hold NaN or infinite numbers"):
+    with pytest.raises(ValueError, match="gives vectors with NaN or infinite numbers"):
         hfxling.fit_head(model, ZH, VI, progress=False)
 
 

@@ -45,7 +45,7 @@ def test_values_of_another_kind_are_refused(call, message):
 
 def test_vectors_in_memory_are_no_files():
     vectors = np.ones((2, 3), np.float32)
-    with pytest.raises(ValueError, match=r"vectors are read from files \(.npy"):
+    with pytest.raises(ValueError, match=r"give files of vectors \(.npy"):
         hfxling.mine(*SIDES, languages=("zh", "vi"), source_vectors=vectors, target_vectors=vectors)
 
 

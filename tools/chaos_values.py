@@ -279,9 +279,9 @@ WELL_DONE = [
     ("explain", {"model": "MODELS/links"}, ("share",)),
     ("nearest", {"model": "MODELS/fused", "lexical": "MODELS/links"}, ()),
     ("align", {"model": "MODELS/links"}, ("links",)),
-    ("explain", {"model": "MODELS/fit/model"}, ("share", "its links are read")),
-    ("explain", {"model": "MODELS/fit"}, ("share", "its links are read")),
-    ("align", {"model": "MODELS/fit"}, ("links by", "its links are read")),
-    ("lexicon", {"model": "MODELS/fit"}, ("translations", "its links are read")),
+    ("explain", {"model": "MODELS/fit/model"}, ("share", "its word links are read")),
+    ("explain", {"model": "MODELS/fit"}, ("share", "its word links are read")),
+    ("align", {"model": "MODELS/fit"}, ("links by", "its word links are read")),
+    ("lexicon", {"model": "MODELS/fit"}, ("translations", "its word links are read")),
     ("mine", {"": ["TEXT/train.zh", "TEXT/train.vi"]}, ("all pairs are given",)),
 ]

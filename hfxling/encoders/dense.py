@@ -1,4 +1,4 @@
-"""Any model that sentence-transformers loads, with its routes and prompts."""
+"""Models that sentence-transformers loads, with their routes and prompts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class LoadedEncoder(Encoder):
-    """What sentence-transformers loads, dense or sparse; arguments as for `load_encoder`.
+    """A model that sentence-transformers loads, dense or sparse; arguments as for `load_encoder`.
 
     Attributes:
         model: the SentenceTransformer or SparseEncoder.
-        library_class: name of what loads the model in sentence-transformers.
+        library_class: name of the class of sentence-transformers that loads the model.
     """
 
     library_class = "SentenceTransformer"
@@ -64,18 +64,18 @@ class LoadedEncoder(Encoder):
         else:
             self.model = model
             config = getattr(getattr(model[0], "auto_model", None), "config", None)
-            name = getattr(config, "_name_or_path", "") or "model in memory"  # where it came from, as far as it knows
+            name = getattr(config, "_name_or_path", "") or "model in memory"  # where it came from, if it says so
             content = f"in memory, {id(model):x}"
         self.batch_size = batch_size
         prompt = prompt_for(name, self.model.prompts, self.model.default_prompt_name, prompt)
         super().__init__(name, content, prompt=prompt, is_in_memory=is_in_memory, **prompts)
-        # A model of `hfxling.fit_head` that was never saved has the name of the encoder that it began as.
+        # An unsaved result of `hfxling.fit_head` still has the name of its encoder.
         if getattr(getattr(self.model, "model_card_data", None), "info", None) is not None:
             self.label += " with a head"
 
 
 def _check_table(module: StaticEmbedding, name: str) -> None:
-    """Raise ValueError where pieces of text have no vector, or none of numbers: only some texts would show it."""
+    """Raise ValueError if pieces of text have no vector or one that is not finite; only some texts would show it."""
     pieces, rows = module.tokenizer.get_vocab_size(), module.embedding.num_embeddings
     if pieces > rows:
         raise ValueError(f"model={name!r} is damaged: {rows} vectors for {pieces} pieces; fetch or publish it again.")
@@ -92,7 +92,7 @@ class SentenceEncoder(LoadedEncoder):
     """A SentenceTransformer as an `Encoder`; arguments as for `LoadedEncoder`.
 
     Attributes:
-        routes: `languages`, or query and document where it has parts for these alone; [] for a model without parts.
+        routes: `languages`, or query and document if the model has parts only for these; [] for one without parts.
     """
 
     def __init__(self, model: str | Path | SentenceTransformer, revision: str | None = None, **options):
@@ -109,7 +109,7 @@ class SentenceEncoder(LoadedEncoder):
         self.routes = self.languages or self.routes
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
-        """That of a text's language, or else of its role; None for a model without routes."""
+        """The route for a text's language, or else for its role; None for a model without routes."""
         if not self.routes:
             return None
         part = None if language is None else same_language(language, self.routes)
@@ -122,7 +122,7 @@ class SentenceEncoder(LoadedEncoder):
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
         prompt = self.prompt_of(role)
         check_prompt(prompt, texts)
-        if hasattr(self.model[0], "auto_model"):  # an encoder, whose tokenizer may be one that minds the difference
+        if hasattr(self.model[0], "auto_model"):  # an encoder, whose tokenizer may treat such texts differently
             texts = list(map(as_seen, texts))
         vectors = self.model.encode(
             texts,
@@ -134,7 +134,7 @@ class SentenceEncoder(LoadedEncoder):
         return vectors.astype(np.float32, copy=False)
 
     def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:
-        """One (words, H) array a sentence given as words, from the model's encoder; see `WordStates`."""
+        """One (words, H) array per sentence, given as words, from the model's encoder; see `WordStates`."""
         transformer = self.model[0]
         if not hasattr(transformer, "auto_model"):
             raise ValueError(f"{self.label} does not start with an encoder, so it has no token vectors.")
@@ -142,5 +142,5 @@ class SentenceEncoder(LoadedEncoder):
 
     @property
     def dimension(self) -> int:
-        """D, the width of a vector."""
+        """D, the dimension of a vector."""
         return self.model.get_embedding_dimension()

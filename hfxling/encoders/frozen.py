@@ -1,4 +1,4 @@
-"""A transformer encoder's own vectors: of layers, of sentences in training, of words; in batches."""
+"""Vectors of a transformer encoder in batches: of its layers, of a model in training, of single words."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from hfxling.sentences.neighbours import DTYPES
 from .identity import identity
 from .prompts import with_prompt
 
-# Padded tokens in one pass. On a CPU a token costs the same in small passes, which hold less padding; a GPU wants work.
+# Padded tokens in one pass. On a CPU small passes cost no more per token and hold less padding; a GPU needs large ones.
 TOKENS_ON_CPU, TOKENS_ON_GPU = 1024, 16384
-UNLIMITED = 1024  # tokens kept where neither tokenizer nor positions set a limit: what mT5 was pre-trained on
+UNLIMITED = 1024  # tokens kept if neither tokenizer nor positions set a limit: what mT5 was pre-trained on
 _AS_SEEN = [normalizers.Replace(Regex(MARKS_AND_SPACES), ""), normalizers.NFC()]
-View = tuple[int | str | None, str]  # (layer, pooling): one way to read a vector off an encoder
+View = tuple[int | str | None, str]  # (layer, pooling): one way to take a vector from an encoder
 
 
 class FrozenEncoder:
-    """Texts to vectors, stopped at the deepest layer that is asked for.
+    """Encode texts with a transformer encoder, computing only the layers up to the deepest one needed.
 
     Args:
-        name: Hub id or folder.
-        views: (layer, pooling) pairs; all are read off in the same pass. Layer None is the last one, "all" the mean
+        name: Hub id or folder of the encoder.
+        views: (layer, pooling) pairs; all are computed in the same pass. Layer None is the last one, "all" the mean
             over the layers.
-        dtype: of the computation, "float32" or "bfloat16"; the vectors come out as float32.
-        max_length: tokens kept of a text, see `token_limit`.
-        device: by default a GPU when there is one.
-        hub_kwargs: `revision`, `token`, `cache_dir` of the download.
-        prompt: put before every text.
+        dtype: type of the computation, "float32" or "bfloat16"; the vectors are always float32.
+        max_length: number of tokens kept of a text, see `token_limit`.
+        device: device to compute on; by default a GPU if there is one.
+        hub_kwargs: `revision`, `token`, `cache_dir` for the download.
+        prompt: text put before every sentence.
 
     Attributes:
-        hidden_size: H, the width of a vector.
+        hidden_size: H, the dimension of a vector.
 
     Raises:
-        FileNotFoundError: neither a folder nor to be had from the Hub.
+        FileNotFoundError: if the encoder is neither a folder nor on the Hub.
         ValueError: for a layer that the encoder lacks, another dtype or an impossible max_length.
     """
 
@@ -77,7 +77,7 @@ class FrozenEncoder:
         depth, self.hidden_size = self.model.config.num_hidden_layers, self.model.config.hidden_size
         for layer in layers:
             if layer not in (None, "all", *range(depth + 1)):
-                raise ValueError(f"layer={layer!r} is none of hidden_states 0..{depth} of {name!r}, None and 'all'.")
+                raise ValueError(f"layer={layer!r}: {name!r} has hidden_states 0..{depth}; give one, None or 'all'.")
         self.max_length = token_limit(self.tokenizer, self.model.config, max_length)
         self.name, self.dtype, self.prompt = str(name), dtype, prompt or ""
         self.revision = identity(name, (hub_kwargs or {}).get("revision"))
@@ -103,15 +103,15 @@ class FrozenEncoder:
         """The same as calling it, through the cache of `hfxling.data.features`."""
         key, shape = {"model": self.name}, (len(self.views), self.hidden_size)
         key |= {name: getattr(self, name) for name in ("revision", "views", "dtype", "max_length", "prompt")}
-        key["as seen"] = f"NFC without {MARKS_AND_SPACES}"  # as it was not always
+        key["as seen"] = f"NFC without {MARKS_AND_SPACES}"  # tells these vectors from those of earlier versions
         return cached_features(texts, self, key=key, shape=shape, cache_dir=cache_dir, description=description)
 
 
 class SentenceEmbedder:
-    """Texts to (N, H) sentence vectors by a model in training, on the device where it is.
+    """Encode texts to (N, H) sentence vectors by a model in training, on its own device.
 
-    The model has an `encoder`, its output a `sentence_embedding`; the `prompt` of its configuration is put before every
-    text; `max_length` as for `token_limit`. `output` names another part of the output to give.
+    The model must have an `encoder`, and its output a `sentence_embedding`, or the part that `output` names. The
+    `prompt` of its configuration is put before every text; `max_length` is as for `token_limit`.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class SentenceEmbedder:
 
 
 def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, device, max_length: int) -> np.ndarray:
-    """(N, *shape) float32 of what `read` makes of batches."""
+    """(N, *shape) float32 vectors that `read` computes from batches."""
     vectors = np.empty((len(texts), *shape), np.float32)
     if len(texts):
         ids = tokenizer(list(texts), truncation=True, max_length=max_length, return_attention_mask=False)["input_ids"]
@@ -147,9 +147,9 @@ def _encoded(texts: Sequence[str], read: Callable, shape: tuple, tokenizer, devi
 
 
 def load_tokenizer(name: str, hub_kwargs: dict | None = None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub model, which runs no code of its own; see `read_as_seen`."""
+    """The tokenizer of a folder or Hub model, without code of the repository; see `read_as_seen`."""
     tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False, **hub_kwargs or {})
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes one up where a folder has none
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes one up if a folder has none
         raise ValueError(f"{str(name)!r} has no tokenizer: save the one that it was trained with beside its weights.")
     if tokenizer.is_fast:
         read_as_seen(tokenizer.backend_tokenizer)
@@ -157,10 +157,10 @@ def load_tokenizer(name: str, hub_kwargs: dict | None = None) -> PreTrainedToken
 
 
 def read_as_seen(tokenizer: Tokenizer) -> None:
-    """Have a tokenizer give the same pieces for texts that look the same, as most of BERT's kind do by themselves.
+    """Make a tokenizer give the same pieces for texts that look the same, as most tokenizers of BERT models do anyway.
 
-    That of XLM-R puts a space or an unknown piece in the place of zero-width spaces, soft hyphens and the like, which
-    cuts words in two; and of letters in three parts (NFD) it loses a mark, so that Vietnamese words lose their tones.
+    XLM-R's tokenizer replaces zero-width spaces, soft hyphens and the like by a space or an unknown piece, which cuts
+    words in two. Of letters in three parts (NFD) it loses a mark, so that Vietnamese words lose their tones.
     """
     own = tokenizer.normalizer
     text = "a\u200bb\u00adc\u2060d e\u0323\u0302"
@@ -181,11 +181,11 @@ def is_read_as_seen(tokenizer: Tokenizer) -> bool:
 def length_sorted(
     tokenizer, ids: Sequence[list[int]], device: str | torch.device
 ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-    """Token ids as encoder inputs in batches of like length: (positions in `ids`, input_ids and attention_mask)."""
+    """Batches of token ids of similar length as encoder inputs: (positions in `ids`, input_ids and attention_mask)."""
     most_tokens = TOKENS_ON_CPU if torch.device(device).type == "cpu" else TOKENS_ON_GPU
     batches: list[list[int]] = []
     for row in sorted(range(len(ids)), key=lambda i: len(ids[i])):
-        # Texts come in rising length, so the batch would be padded to this one.
+        # Texts come in rising length, so the batch would be padded to the length of this one.
         if not batches or (len(batches[-1]) + 1) * len(ids[row]) > most_tokens:
             batches.append([])
         batches[-1].append(row)
@@ -195,17 +195,17 @@ def length_sorted(
 
 
 def token_limit(tokenizer, config, max_length: int | None = None) -> int:
-    """Tokens kept of a text: the least of what is asked for, what the tokenizer says and the positions there are."""
+    """Tokens kept of a text: the smallest of `max_length`, the tokenizer's limit and the number of positions."""
     special = tokenizer.num_special_tokens_to_add()
     if max_length is not None and max_length <= special:
-        raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
+        raise ValueError(f"max_length={max_length} leaves no room beside the {special} special tokens; give more.")
     limits = (max_length, tokenizer.model_max_length, position_limit(config))
     # A tokenizer that sets no limit says 1e30.
     return min((limit for limit in limits if limit and limit <= 1_000_000), default=UNLIMITED)
 
 
 def position_limit(config) -> int | None:
-    """How many tokens the encoder's position embeddings admit; None where positions are relative (T5)."""
+    """How many tokens the encoder's position embeddings allow; None for relative positions (T5)."""
     limit = getattr(config, "max_position_embeddings", None)
     if limit and config.model_type in ("roberta", "xlm-roberta", "camembert"):
         limit -= config.pad_token_id + 1  # their positions start after the padding id
@@ -213,23 +213,24 @@ def position_limit(config) -> int | None:
 
 
 class WordStates:
-    """Sentences given as lists of words to one vector a word, by an encoder on the device where it is.
+    """Encode sentences given as lists of words to one vector per word, by an encoder on its own device.
 
     `layer` is an index into `hidden_states`; None is the last one.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layer: int | None = None):
         if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(f"{type(tokenizer).__name__} does not tell a piece's word; give a fast tokenizer.")
+            problem = "does not say which word a piece belongs to"
+            raise ValueError(f"{type(tokenizer).__name__} {problem}; give a fast tokenizer.")
         depth = model.config.num_hidden_layers
         if layer is not None and not -depth - 1 <= layer <= depth:
-            raise ValueError(f"layer={layer} is none of hidden_states 0..{depth}.")
+            raise ValueError(f"layer={layer}: the encoder has hidden_states 0..{depth}; give one of these.")
         self.model, self.tokenizer, self.layer = model.eval(), tokenizer, -1 if layer is None else layer
         self.max_length = token_limit(tokenizer, model.config)
 
     @torch.inference_mode()
     def __call__(self, sentences: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """One (words, H) float32 array a sentence; a row is NaN where a word has no piece or was cut off."""
+        """One (words, H) float32 array per sentence; the row of a word that has no piece or was cut off is NaN."""
         if not len(sentences):
             return []
         words = [list(map(as_seen, sentence)) for sentence in sentences]

@@ -16,7 +16,7 @@ from .sparse import LexicalEncoder
 
 
 class FusedEncoder(Encoder):
-    """Both as one `Encoder`: a dense one with a fusion, and the lexical one that it was made for."""
+    """A dense encoder with a fusion, and the lexical model that the fusion was made for, as one `Encoder`."""
 
     method = "dot"
 
@@ -34,7 +34,7 @@ class FusedEncoder(Encoder):
         self.label = f"{dense.label} + {lexical.label}"
 
     def learnt_from(self) -> set[str]:
-        """Hashes of the text of both."""
+        """Hashes of the training text of both."""
         return self.dense.learnt_from() | self.lexical.learnt_from()
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> csr_array:
@@ -44,7 +44,7 @@ class FusedEncoder(Encoder):
 
 
 def _files_of(encoder: Encoder, files: list[str]) -> Path:
-    """The folder with some files of an encoder, of the commit that was loaded."""
+    """A folder with the named files of an encoder, from the commit that was loaded."""
     revision = None if encoder.is_in_memory else encoder.revision
     folder, _ = fetch_folder(encoder.name, revision, files)
     return folder

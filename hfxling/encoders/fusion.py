@@ -1,7 +1,7 @@
-"""Dense and sparse scores as one: each as CSLS with neighbours from training text, at unit variance, added up.
+"""Fuse dense and sparse scores: each becomes CSLS with neighbours from training text, at unit variance; then add them.
 
-What stands for the neighbours is kept with the weight, so that a single sentence can be scored. The sum is an inner
-product again: of the dense vector beside the sparse one, and two more components.
+The training vectors that serve as neighbours are kept with the weight, so that a single sentence can be scored. The sum
+is an inner product again: of the dense vector joined with the sparse one, and two more components.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from hfxling.sentences.neighbours import as_array, neighbour_means, unit
 from .protocol import ROLES
 
 FILE, TENSORS = "fusion.json", "fusion.safetensors"
-CSLS_K = 10  # of the authors of CSLS
-POOL = 1000  # training sentences a side that stand for the rest
+CSLS_K = 10  # the value of the authors of CSLS
+POOL = 1000  # training sentences per side that represent the rest
 GRID = [0, *(1 / (1 + 2 ** (step / 2)) for step in range(14, -15, -1)), 1]  # even in the logarithm of the ratio of both
 Vectors = tuple[np.ndarray, csr_array]  # (N, D) dense and (N, E) sparse ones of the same texts
 Pools = Mapping[tuple[str, str], Vectors]  # by language and role
@@ -31,15 +31,15 @@ Pools = Mapping[tuple[str, str], Vectors]  # by language and role
 
 @dataclass(frozen=True)
 class Fusion:
-    """How much a dense and a sparse score count, and what they are compared with."""
+    """How much a dense and a sparse score count, and the vectors that serve as their neighbours."""
 
-    weight: float  # of the dense score; the sparse one has the rest
+    weight: float  # of the dense score; the sparse one has 1 - weight
     # Standard deviations of both scores between sentences that do not translate each other.
     deviations: tuple[float, float]
     pools: Pools  # dense and sparse vectors of training text, of both languages in both roles
     lexical: str  # hash of the sparse encoder
-    languages: tuple[str, str]  # both
-    pairs: int  # on which the weight was chosen
+    languages: tuple[str, str]
+    pairs: int  # number of pairs that the weight was chosen on
 
     def vectors(self, dense, sparse: csr_array, language: str, role: str) -> csr_array:
         """(N, D + 2 + E) float32 vectors: the `parts`, side by side."""
@@ -52,7 +52,7 @@ class Fusion:
         Args:
             dense: (N, D) vectors of any length.
             sparse: (N, E) vectors of the same texts in the same role.
-            language: of the texts; those they are compared with are in the other one.
+            language: code of the texts' language; they are compared with texts in the other one.
             role: "query" or "document".
         """
         (other_language,) = {*self.languages} - {language}
@@ -69,7 +69,7 @@ class Fusion:
         return np.hstack([dense, -hubness, one]), csr_array(sparse)
 
     def check(self) -> None:
-        """Refuse numbers that give no scores, or that scipy would read beyond its memory for."""
+        """Refuse numbers that give no scores, or that would make scipy read outside its arrays."""
         if not 0 <= self.weight <= 1:
             raise ValueError(f"weight={self.weight} is not from 0 to 1")
         if len(self.deviations) != 2 or not np.isfinite(self.deviations).all() or min(self.deviations) <= 0:
@@ -104,10 +104,10 @@ class Fusion:
 
     @classmethod
     def load(cls, folder: str | Path, lexical: str, name: str | None = None) -> Fusion:
-        """Read what `save` wrote, for the sparse encoder whose weights have that hash; `name` is for errors."""
+        """Read what `save` wrote; `lexical` is the hash of the sparse encoder's weights, `name` is for errors."""
         folder, name = Path(folder), name or str(folder)
         if not (folder / FILE).is_file() or not (folder / TENSORS).is_file():
-            raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; `hfxling fit` writes such a folder.")
+            raise FileNotFoundError(f"{name} has no {FILE} and {TENSORS}; give a folder that `hfxling fit` wrote.")
         try:
             content = json.loads((folder / FILE).read_text(encoding="utf-8"))
             tensors = load_file(folder / TENSORS)
@@ -121,11 +121,11 @@ class Fusion:
             fusion = cls(pools=pools, **content)
             fusion.check()
         except Exception as error:
-            raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit it anew.") from None
+            raise ValueError(f"{name}: {FILE} or {TENSORS} is damaged ({error}); fit again.") from None
         if fusion.lexical != lexical:
             raise ValueError(
-                f"{name}: its {FILE} was made for the sparse encoder {fusion.lexical}, not {lexical}; give that one, "
-                "or fit anew."
+                f"{name}: its {FILE} was made for the lexical model {fusion.lexical}, not {lexical}; give that one, "
+                "or fit again."
             )
         return fusion
 
@@ -137,7 +137,7 @@ def fit_fusion(
     lexical: str,
     languages: Sequence[str],
 ) -> Fusion:
-    """Choose the weight by which most queries find their translations, as far as so many pairs can tell.
+    """Choose the weight with which most queries find their translations, as far as this number of pairs can tell.
 
     Args:
         folds: of each fold and direction the vectors of queries, of their translations, row by row, and the pools of
@@ -145,12 +145,11 @@ def fit_fusion(
             that nobody learnt from.
         pools: of the models that will be used, `pool_rows` of the training text.
         lexical: hash of the sparse encoder that will be used.
-        languages: both.
+        languages: codes of both languages.
 
     Returns:
-        The fusion with the most even weights of those whose mean reciprocal rank is within a standard error of the
-        largest (Breiman et al. 1984): of 50 pairs the largest is often that of the one score or the other alone, by
-        chance.
+        The fusion with the most even weights among those whose mean reciprocal rank is within one standard error of the
+        largest (Breiman et al. 1984). With 50 pairs the largest is often, by chance, that of one score alone.
     """
     scores, dense_unpaired, sparse_unpaired = [], [], []  # unpaired: scores of no translations
     for fold in folds:
@@ -182,12 +181,12 @@ def stored(pools: Pools) -> Pools:
 
 
 def pool_rows(count: int) -> np.ndarray:
-    """At most `POOL` of the rows of `count` training pairs, drawn once and for all."""
+    """At most `POOL` rows of `count` training pairs, drawn with a fixed seed."""
     return np.sort(np.random.default_rng(0).permutation(count)[:POOL])
 
 
 def spread(values: np.ndarray) -> float:
-    """Standard deviation from the quartiles: a few pairs of very unlike lengths would stretch the usual one."""
+    """Standard deviation from the quartiles, which a few pairs of very different lengths do not distort."""
     low, high = np.quantile(values, [0.25, 0.75])
     return float(high - low) / 1.349 or 1.0  # the quartiles of a normal distribution lie 1.349 deviations apart
 
@@ -197,12 +196,12 @@ def _ready(vectors: Vectors) -> Vectors:
 
 
 def _hubness(kinds: Sequence, others: Sequence) -> list[np.ndarray]:
-    """(N,) mean scores of the nearest `CSLS_K` of another side's vectors, for each kind or side."""
+    """(N,) mean scores with the `CSLS_K` nearest vectors of the other side, for each kind or side."""
     return [neighbour_means(x, y, min(CSLS_K, y.shape[0]))[0] for x, y in zip(kinds, others)]
 
 
 def _csls(queries, documents, of_queries, of_documents) -> np.ndarray:
-    """(N, N) CSLS of one kind of vectors, neighbours from the pools."""
+    """(N, N) CSLS of one kind of vectors, with neighbours from the pools."""
     scores = queries @ documents.T
     of_rows, of_columns = _hubness((queries, documents), (of_documents, of_queries))
     return 2 * as_array(scores) - of_rows[:, None] - of_columns

@@ -1,4 +1,4 @@
-"""Vectors of two texts, to be searched for pairs: of a model, of links, of both, or the user's own."""
+"""Vectors of two texts that are searched for pairs: from a model, from word links, from both, or from files."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ from .protocol import ROLES, Encoder
 from .sparse import LexicalEncoder, SparseVectors
 from .stored import StoredVectors
 
-MANY = 4e9  # sentence pairs from which on links alone score candidates only
+MANY = 4e9  # from so many sentence pairs on, word links score only candidates
 _CHUNK = 2_000  # texts whose links are held at once
-_LOOKED_AT = 200  # texts that say whether static vectors know the language
-_BLANK_LENGTH = 1e-15  # of the vector of a text of which static vectors know no word; none of a model is as short
-_LEAST_BLANK = 10  # texts without a vector, from which on a share of them says something
+_LOOKED_AT = 200  # texts that show whether static vectors know the language
+_BLANK_LENGTH = 1e-15  # of the vector of a text in which static vectors know no word; a model's are all longer
+_LEAST_BLANK = 10  # texts without a vector; with fewer, their share says nothing
 
 
 class Haystack:
-    """Both sides' texts with their vectors.
+    """The texts of both sides with their vectors.
 
     Args:
         sides: texts of source and target.
-        encoder: what makes their vectors.
-        languages: codes of both.
-        candidates: score with links only so many neighbours by static vectors (and by the dense model) of each
-            sentence; 0 for all; by default 32 from 4 billion sentence pairs on. Of use with links alone.
-        terms: weights of a sparse vector by which candidates are looked for; None: all, and these decide.
-        cache_dir: where dense vectors are kept. Those of a model in memory, which nobody could tell from another one
-            later, are not.
-        memory: that a search for the dense model's candidates may use.
-        dtype: of its dense products.
-        device: of these, and of static vectors; by default a GPU when there is one.
-        batch_size: texts encoded at once with static vectors.
-        loaders: to encode on a Ray cluster, what loads "model" and "lexical" there; None: all is encoded here.
+        encoder: encoder of the texts.
+        languages: codes of source and target.
+        candidates: number of neighbours of each sentence (by static vectors and by the dense model) that word links
+            score; 0 for all sentences; by default 32 from 4 billion sentence pairs on. Only for word links.
+        terms: number of weights of a sparse vector to search candidates by; None: all weights, and no candidates.
+        cache_dir: folder where dense vectors are kept. Those of a model in memory are not kept, as they could not be
+            told from another model's later.
+        memory: memory that the search for the dense model's candidates may use.
+        dtype: type of its dense products.
+        device: device of these products and of static vectors; by default a GPU if there is one.
+        batch_size: number of texts encoded at once with static vectors.
+        loaders: functions that load "model" and "lexical" on a Ray cluster, to encode there; None to encode here.
     """
 
     def __init__(
@@ -98,25 +98,28 @@ class Haystack:
             by_default = CANDIDATES if pairs > MANY else 0
             self.candidates = by_default if candidates is None else candidates
         if self.candidates and self.lexical.is_in_memory:
-            raise ValueError("candidates are found with static vectors; save the links to a folder and give its name.")
+            raise ValueError(
+                "candidates are found with static vectors; save the lexical model with hfxling.save_lexical, and give "
+                "its folder."
+            )
         if self.candidates:
             folder = Path(self.lexical.name)
             if folder.is_dir() and not (folder / "modules.json").is_file():
                 raise ValueError(
                     f"candidates are found with static vectors, and {folder} has none for sentence-transformers; "
-                    "write the links with hfxling.save_lexical, or give candidates 0."
+                    "write the lexical model with hfxling.save_lexical, or give candidates 0."
                 )
         self._memory: dict[tuple[str, int], np.ndarray] = {}
-        self._whole: list[list] = []  # parts with all their weights
+        self._whole: list[list] = []  # sparse vectors with all their weights
 
     @property
     def margin(self) -> str:
-        """What suits the scores."""
+        """The kind of margin that suits the scores."""
         return "ratio" if self.sparse is None else "distance"
 
     @property
     def about(self) -> dict[str, Any]:
-        """What vectors and scores hang on, beside the texts."""
+        """What vectors and scores depend on, besides the texts."""
         if isinstance(self.encoder, StoredVectors):
             return {"vectors": self.encoder.revision}
         return {
@@ -129,7 +132,7 @@ class Haystack:
         }
 
     def vectors(self) -> list[list]:
-        """Parts of both sides' vectors, of the first that proposes candidates where there are some."""
+        """Parts of both sides' vectors; with candidates, the vectors that propose the first of them."""
         if isinstance(self.encoder, StoredVectors):
             vectors = []
             for side, role in zip(self.sides, ROLES):
@@ -144,7 +147,7 @@ class Haystack:
         return list(strongest(*whole, self.terms))
 
     def further_vectors(self) -> list[list] | None:
-        """As `vectors`, of the dense model where it proposes candidates beside them; None where it does not."""
+        """As `vectors`, for the dense model if it proposes further candidates; None if it does not."""
         if not self.candidates or self.dense is None:
             return None
         return self._dense_parts("model")
@@ -155,12 +158,12 @@ class Haystack:
     def rescored(
         self, found: tuple[Neighbours, Neighbours], k: int, search: Callable | None = None
     ) -> tuple[Neighbours, Neighbours]:
-        """What was found, or the best of these candidates and of the dense model's by the score that counts.
+        """What was found; with candidates, the best of these and of the dense model's by the final score.
 
         Args:
-            found: by the vectors of `self.vectors`.
-            k: neighbours.
-            search: finds the dense model's, as `hfxling.sentences.shards.of_tile`; by default that.
+            found: neighbours found by the vectors of `self.vectors`.
+            k: number of neighbours.
+            search: function that finds the dense model's candidates; by default `hfxling.sentences.shards.of_tile`.
         """
         if self.terms:
             return rescored([found], *self.readers(self._whole), k)
@@ -173,7 +176,7 @@ class Haystack:
         return rescored(proposed, *self.readers([]), k)
 
     def without_vector(self) -> list[np.ndarray]:
-        """(N,) and (M,) which texts of both sides static vectors know no word of: they are in no pair."""
+        """(N,) and (M,) masks of the texts of both sides in which static vectors know no word: they are in no pair."""
         masks = []
         for side, texts in enumerate(self.sides):
             mask = np.zeros(len(texts.texts), bool)
@@ -185,23 +188,23 @@ class Haystack:
         return masks
 
     def lengths(self) -> list[np.ndarray]:
-        """(N,) and (M,) words of the sentences of both sides."""
+        """(N,) and (M,) numbers of words in the sentences of both sides."""
         return [word_counts(side.texts, language) for side, language in zip(self.sides, self.languages)]
 
     def readers(self, vectors: list[list]) -> list[Callable[[np.ndarray], list]]:
-        """Of each side what reads the vectors of some texts that score pairs; `vectors` as `self.vectors` gave them."""
+        """For each side a function that reads the scoring vectors of some texts; `vectors` come from `self.vectors`."""
         if self.candidates:
             return [partial(self._parts, 0), partial(self._parts, 1)]
         read = _unit_rows_of if self.sparse is None else rows_of
         return [partial(read, vectors[0]), partial(read, vectors[1])]
 
     def kept(self, k: int) -> int:
-        """Neighbours to look for."""
+        """Number of neighbours to search for."""
         wanted = max(k, CANDIDATES if self.terms else self.candidates)
         return min(wanted, len(self.sides[0].texts), len(self.sides[1].texts))
 
     def first(self, size: int, cache_dir: str | Path) -> Haystack:
-        """The first texts of both sides, with the same way to compare them and a cache of their own."""
+        """The first texts of both sides, compared in the same way, with a cache of their own."""
         part = copy(self)
         part.sides = [Texts(side.name, side.lines[:size], side.texts[:size]) for side in self.sides]
         part.cache_dir = cache_dir
@@ -209,7 +212,7 @@ class Haystack:
         return part
 
     def check_disk(self, k: int) -> int:
-        """Bytes that vectors and shards take."""
+        """Number of bytes that vectors and shards take; refuse more than the disk has."""
         width = 0
         if self.dense is not None and not isinstance(self.dense, StoredVectors) and not self.dense.is_in_memory:
             width += self.dense.dimension
@@ -223,8 +226,8 @@ class Haystack:
         free = shutil.disk_usage(folder).free
         if free < need:
             raise ValueError(
-                f"vectors and shards take {need / 2**20:,.1f} MiB, {self.cache_dir} has {free / 2**20:,.1f} MiB; make "
-                "room on the disk, or give another --cache_dir or less text."
+                f"vectors and shards take {need / 2**20:,.1f} MiB, but {self.cache_dir} has only "
+                f"{free / 2**20:,.1f} MiB; make room on the disk, or give another --cache_dir or less text."
             )
         return need
 
@@ -239,13 +242,13 @@ class Haystack:
         return partial(SentenceEncoder, name, revision, device=self.device, batch_size=self.batch_size)
 
     def _dense(self, kind: str, side: int) -> np.ndarray:
-        """(N, D) vectors of a side, memory-mapped, by static vectors or the model."""
+        """(N, D) memory-mapped vectors of a side, from static vectors or the model."""
         if (kind, side) in self._memory:
             return self._memory[kind, side]
         encoder = self._static if kind == "static" else self.dense
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
-        if encoder is self.encoder:  # there are no links beside it
+        if encoder is self.encoder:  # without word links
             _check_known(encoder, texts, language, role)
         encode = partial(_encoded, encoder, language, role)
         if self.loaders is not None:
@@ -273,7 +276,7 @@ class Haystack:
         return vectors
 
     def _all_parts(self, side: int) -> list:
-        """Of all of a side's texts what `_parts` gives of some."""
+        """`_parts` for all of a side's texts."""
         texts = self.sides[side].texts
         encode = None
         if self.loaders is not None:
@@ -285,7 +288,7 @@ class Haystack:
         return self._parts(side, np.arange(len(texts)), encode)
 
     def _parts(self, side: int, rows: np.ndarray, encode: Callable | None = None) -> list:
-        """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products add up."""
+        """Sparse vectors of some of a side's texts, or dense and sparse ones whose inner products are added."""
         language, role = self.languages[side], ROLES[side]
         texts = self.sides[side].texts
         if encode is None:
@@ -302,7 +305,7 @@ class Haystack:
         return [np.concatenate(dense_blocks), *parts] if dense_blocks else parts
 
     def _elsewhere(self, load: Callable[[], Encoder], device: str | None, *settings) -> Callable:
-        """What encodes on the cluster."""
+        """A function that encodes on the cluster."""
         from hfxling.sentences.ray import Encoder as RemoteEncoder
 
         return RemoteEncoder(partial(_loaded, load, *settings), device)
@@ -313,17 +316,17 @@ def _unit_rows_of(parts: list, rows: np.ndarray) -> list:
 
 
 def _loaded(load: Callable[[], Encoder], *settings) -> Callable:
-    """What encodes in a process that has not loaded anything yet."""
+    """A function that encodes, for a process that has not loaded the encoder yet."""
     return partial(_encoded, load(), *settings)
 
 
 def _is_static(encoder: Encoder) -> bool:
-    """Whether a text may have no vector, as none does whose words a network reads."""
+    """Whether a text may have no vector, which never happens with a neural network."""
     return isinstance(encoder, SentenceEncoder) and not hasattr(encoder.model[0], "auto_model")
 
 
 def _check_known(encoder: Encoder, texts: list[str], language: str, role: str) -> None:
-    """Refuse static vectors of a language of which they know hardly a sentence, by some from all of the text."""
+    """Refuse static vectors that know hardly a sentence of the language, judged on a sample of the text."""
     if not _is_static(encoder):
         return
     (few,) = picked(spread_rows(len(texts), _LOOKED_AT), texts)
@@ -331,15 +334,15 @@ def _check_known(encoder: Encoder, texts: list[str], language: str, role: str) -
     blank = int(blank_rows(vectors).sum())
     if blank >= _LEAST_BLANK and 2 * blank > len(few):
         raise ValueError(
-            f"{blank} of {len(few)} sentences have no vector: {encoder.label} does not know the language ({language}). "
-            "Give another model."
+            f"{blank} of {len(few)} sentences have no vector: {encoder.label} does not know the language ({language}); "
+            "give another model."
         )
 
 
 def _encoded(encoder: Encoder, language: str, role: str, texts: list[str]):
-    """Vectors of texts; one of which a static encoder knows no word, whose vector is zero, gets a direction of its own.
+    """Vectors of texts; a text in which a static encoder knows no word gets a random direction instead of zeros.
 
-    So it is near to others by chance alone, and nobody's hub. Its length tells it from others.
+    So it is near to others only by chance, and no hub. Its tiny length distinguishes it from others.
     """
     vectors = encoder.encode(texts, language, role, progress=False)
     if isinstance(vectors, np.ndarray):

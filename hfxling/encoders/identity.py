@@ -1,4 +1,4 @@
-"""Which model it is: its name in results, and what changes whenever its vectors may."""
+"""A model's identity: its name in results, and a commit or hash that changes whenever its vectors may change."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-# Files of a model's folder that decide no vector.
+# Files of a model's folder that do not change its vectors.
 _BESIDE_THE_MODEL = {"README.md", "results.json", "rounds.json", ".gitattributes"}
 _PICTURES = {".png", ".svg"}
 _WEIGHTS = {".safetensors", ".bin", ".pt"}
 _ASKED_FOR = ("modules.json", "config.json", "config_sentence_transformers.json")  # one of them is in every repository
-# For `cached_file`: what is missing, or not to be reached, is no error.
+# For `cached_file`: a missing file or connection is no error.
 _QUIETLY = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
 
 
 def model_name(model: str | Path | None) -> str:
-    """What results call a model: a Hub id as it is, a folder without those above it, "vectors" for None.
+    """The name of a model in results: a Hub id as it is, the last part of a folder's path, "vectors" for None.
 
-    A folder without weights is one door of the model above it and is called by both names; so is one that is called
-    "model", as commands and recipes call what they write.
+    A folder without weights is a variant of the model above it and is named by both parts. So is a folder called
+    "model", the name that commands and recipes give to what they write.
     """
     if model is None:
         return "vectors"
@@ -39,9 +39,9 @@ def model_name(model: str | Path | None) -> str:
 
 
 def identity(model: str | Path, revision: str | None = None) -> str:
-    """A Hub model's commit; of a folder or file a hash of all that decides its vectors, wherever it lies.
+    """A Hub model's commit, or a hash of everything in a folder or file that decides its vectors, wherever it lies.
 
-    The Hub is asked for the commit of a revision; without network its cache is. FileNotFoundError where neither has it.
+    The commit comes from the Hub, or from its cache without a network; FileNotFoundError if neither has the model.
     """
     path = Path(model)
     if path.is_file():
@@ -49,16 +49,16 @@ def identity(model: str | Path, revision: str | None = None) -> str:
     if not path.is_dir():
         return _commit(str(model), revision)
     files = [file for file in path.rglob("*") if file.is_file()]
-    if not _has_weights(files):  # the folder of a second door: the weights lie above
+    if not _has_weights(files):  # the folder of a variant: the weights lie above
         files += [file for file in path.parent.glob("*") if file.is_file()]
     kept = [file for file in files if file.name not in _BESIDE_THE_MODEL and file.suffix not in _PICTURES]
     return content_hash_of(kept, path.absolute().parent)
 
 
 def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | None = None) -> tuple[Path, str | None]:
-    """A local folder as it is, or the files of a repository and its commit; from the cache where there is no network.
+    """A local folder as it is, or the files of a repository and its commit; from the cache if there is no network.
 
-    `files` are patterns of the names that are wanted, by default all.
+    `files` are patterns of the names to fetch, by default all.
     """
     if Path(name).is_dir():
         return Path(name).resolve(), None
@@ -68,13 +68,14 @@ def fetch_folder(name: str, revision: str | None = None, files: Sequence[str] | 
         cause = " ".join(str(error).split())[:200]
         where = f"{name}@{revision}" if revision else name
         raise FileNotFoundError(
-            f"{where} is neither a folder nor to be had from the Hub or its cache ({cause})."
+            f"{where} is not a folder, and neither the Hub nor its cache has it ({cause}); check the name and the "
+            "connection."
         ) from None
     return folder, folder.name
 
 
 def training_text(name: str, revision: str | None = None) -> set[str]:
-    """Hashes (`hfxling.files.content_hash`) of the text that a model was made from, as far as its folder says so."""
+    """Hashes (`hfxling.files.content_hash`) of the text that a model was made from, if its folder says so."""
     record = json_of(name, "results.json", revision)
     try:
         return {text["revision"] for text in record["card"]["train_data"]}
@@ -83,18 +84,18 @@ def training_text(name: str, revision: str | None = None) -> set[str]:
 
 
 def json_of(name: str, file: str, revision: str | None = None, kind: type = dict) -> Any:
-    """What `read_json` reads of a folder or Hub model; nothing, too, where the file is not to be had."""
+    """`read_json` for a file of a folder or Hub model; also empty if the file cannot be fetched."""
     from transformers.utils import cached_file  # slow to load
 
     try:
         path = cached_file(name, file, revision=revision, **_QUIETLY)
-    except (OSError, ValueError):  # no such model, which whoever loads it says better; or one in memory
+    except (OSError, ValueError):  # no such model, about which loading gives a better error; or one in memory
         path = None
     return kind() if path is None else read_json(path, kind)
 
 
 def read_json(path: str | Path, kind: type = dict) -> Any:
-    """The object (or list, as `kind` says) that a JSON file holds; an empty one where there is none."""
+    """The object (or list, as `kind` says) in a JSON file; an empty one if there is none."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -103,13 +104,13 @@ def read_json(path: str | Path, kind: type = dict) -> Any:
 
 
 def modules_of(name: str, revision: str | None = None) -> list[dict]:
-    """The modules of a sentence-transformers folder or Hub model, in order; [] where it has none."""
+    """The modules of a sentence-transformers folder or Hub model, in order; [] if it has none."""
     modules = json_of(name, "modules.json", revision, list)
     return modules if all(isinstance(module, dict) for module in modules) else []
 
 
 def needs_code(name: str, revision: str | None = None) -> bool:
-    """Whether `trust_remote_code` alone loads a sentence-transformers model: it brings a module or an encoder."""
+    """Whether a sentence-transformers model loads only with `trust_remote_code`, as its module or encoder is its own."""
     types = [str(module.get("type", "")) for module in modules_of(name, revision)]
     if any(not kind.startswith("sentence_transformers.") for kind in types):
         return True
@@ -143,7 +144,8 @@ def _commit(name: str, revision: str | None) -> str:
             break
         if path is not None:
             return Path(path).parent.name
-    raise FileNotFoundError(f"model={name!r} is neither a folder nor to be had from the Hub or its cache.")
+    problem = "is not a folder, and neither the Hub nor its cache has it"
+    raise FileNotFoundError(f"model={name!r} {problem}; check the name and the connection.")
 
 
 def _has_weights(files: Iterable[Path]) -> bool:

@@ -1,4 +1,4 @@
-"""Which encoder the arguments of a verb mean."""
+"""Load the encoder that the arguments of a verb name."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ def load_encoder(
     batch_size: int = 32,
     trust_remote_code: bool = False,
 ) -> Encoder:
-    """The encoder that is asked for, whatever kind it is.
+    """Load an encoder of any kind: dense, sparse, lexical, fused, a single layer, or files of vectors.
 
     Args:
-        model: folder or Hub id of what sentence-transformers loads, dense or sparse; a loaded SentenceTransformer or
-            SparseEncoder; an `Encoder`, which is given back as it is.
-        lexical: folder, Hub id or loaded LexicalModel. With `model` both scores are fused, for which the model needs a
-            fusion made for it.
+        model: folder or Hub id of a model that sentence-transformers loads, dense or sparse; or a loaded
+            SentenceTransformer or SparseEncoder; or an `Encoder`, which is returned as it is.
+        lexical: folder or Hub id of a lexical model, or a loaded LexicalModel. With `model` the scores of both are
+            fused; this needs a fusion that was made for the two.
         revision: branch, tag or commit of the model on the Hub.
-        lexical_revision: of the lexical model.
-        prompt: put before every text; by default what the model or its family wants.
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
-        layer: `hidden_states` index of a plain encoder, "last" or "all" for their mean.
-        pooling: of that layer: "mean" (default), "cls" or "last". Either of both makes the model a plain encoder.
-        source_vectors: files of vectors in place of a model.
-        target_vectors: the same of the other side.
-        device: by default a GPU when there is one.
-        batch_size: texts encoded at once.
-        trust_remote_code: run the code of the model's repository.
+        lexical_revision: branch, tag or commit of the lexical model.
+        prompt: text put before every sentence; by default what the model or its family expects.
+        query_prompt: text put before queries instead.
+        document_prompt: text put before documents instead.
+        layer: `hidden_states` index of a plain encoder, "last", or "all" for the mean over the layers. With `layer` or
+            `pooling` the model is read as a plain encoder.
+        pooling: how that layer is pooled: "mean" (default), "cls" or "last".
+        source_vectors: files with the vectors of the source side, in place of a model.
+        target_vectors: the same for the target side.
+        device: device to compute on; by default a GPU if there is one.
+        batch_size: number of texts encoded at once.
+        trust_remote_code: allow the code in the model's repository to run.
 
     Raises:
-        ValueError: nothing to load, or things that do not go together.
-        FileNotFoundError: no such folder or Hub model.
+        ValueError: if there is nothing to load, or for options that do not go together.
+        FileNotFoundError: if there is no such folder or Hub model.
     """
     from .dense import SentenceEncoder
     from .fused import FusedEncoder
@@ -73,14 +74,19 @@ def load_encoder(
         return _lexical(lexical, lexical_revision or revision)
     if layer is not None or pooling is not None:
         if lexical is not None or trust_remote_code:
-            raise ValueError("layer and pooling read a plain encoder, without lexical and without code of its own.")
+            raise ValueError(
+                "layer and pooling are for a plain encoder of transformers; leave out lexical and trust_remote_code."
+            )
         if not isinstance(model, str | Path):
-            raise ValueError("layer and pooling read a plain encoder's folder or Hub id; a loaded model has its own.")
+            raise ValueError(
+                "layer and pooling need the folder or Hub id of a plain encoder; leave them out for a loaded model."
+            )
         return LayerEncoder(model, parse_layer(layer), pooling or "mean", revision, device=device, **prompts)
     options = {"device": device, "batch_size": batch_size, "trust_remote_code": trust_remote_code, **prompts}
     if is_sparse(model, revision):
         if lexical is not None:
-            raise ValueError(f"model={str(model)[:60]!r} is sparse; a lexical model is fused with dense vectors alone.")
+            problem = "is sparse, but a lexical model is fused only with a dense model"
+            raise ValueError(f"model={str(model)[:60]!r} {problem}; leave one of them out.")
         return SparseVectors(model, revision, **options)
     dense = SentenceEncoder(model, revision, **options)
     if lexical is None:
@@ -89,7 +95,7 @@ def load_encoder(
 
 
 def _check_unused(why: str, **options: Any) -> None:
-    """Refuse options that nothing would heed."""
+    """Refuse options that would have no effect."""
     given = [name for name, value in options.items() if value not in (None, "")]
     if given:
         raise ValueError(f"{', '.join(given)}: {why}; leave {'them' if len(given) > 1 else 'it'} out.")
@@ -118,5 +124,5 @@ def _listed(paths: Sequence[str | Path] | str | Path | None) -> list[str | Path]
     listed = [paths] if isinstance(paths, str | Path) else list(paths)
     for path in listed:
         if not isinstance(path, str | Path):
-            raise ValueError("vectors are read from files (.npy, .parquet, .jsonl); `encode` writes .npy.")
+            raise ValueError("give files of vectors (.npy, .parquet, .jsonl), no arrays; `encode` writes .npy.")
     return listed

@@ -1,4 +1,4 @@
-"""How a published encoder makes one vector of its tokens' vectors, read from its files before it is loaded."""
+"""How a published encoder pools its tokens' vectors into one, read from its files before it is loaded."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _EARLIER_NAMES = {"mean_tokens": "mean", "cls_token": "cls", "lasttoken": "lastt
 
 @dataclass(frozen=True)
 class Pooled:
-    """How tokens become a sentence's vector."""
+    """How token vectors become a sentence's vector."""
 
-    mode: str  # mean, cls or last; mean where the model does something else
-    # What the model does besides that and normalising, such as ("Dense",) or ("max pooling",).
+    mode: str  # mean, cls or last; mean if the model does something else
+    # What the model does besides pooling and normalising, such as ("Dense",) or ("max pooling",).
     further: tuple[str, ...] = ()
 
 
 def pooled_by(name: str, revision: str | None = None) -> Pooled:
-    """How a folder or Hub model pools; an encoder of transformers alone by the mean, as sentence-transformers does."""
+    """How a folder or Hub model pools; a plain encoder of transformers by the mean, as in sentence-transformers."""
     modules = modules_of(name, revision)
     if not modules:
         return Pooled("mean")
@@ -37,7 +37,7 @@ def pooled_by(name: str, revision: str | None = None) -> Pooled:
 
 
 def _mode(settings: dict) -> str:
-    """The mode by the settings of a pooling module, as sentence-transformers 6 calls it."""
+    """The mode in the settings of a pooling module, by its name in sentence-transformers 6."""
     modes = settings.get("pooling_mode")
     if isinstance(modes, str):
         return modes

@@ -1,7 +1,7 @@
-"""What a model wants to be told before every text.
+"""The prompt that a model expects before every text.
 
-Translations are alike: neither side is the question to the other's answer. So both sides get one prompt, that for
-symmetric tasks, unless the caller names others.
+Translations are symmetric: neither side is the question to the other's answer. So both sides get the same prompt, the
+one for symmetric tasks, unless the caller gives others.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _ANNOUNCED: set[tuple[str, str]] = set()  # models and prompts that were announc
 
 @dataclass(frozen=True)
 class Family:
-    """Models whose configuration does not say which prompt symmetric tasks want."""
+    """Models whose configuration does not say which prompt symmetric tasks need."""
 
     name: str  # of the family
     names: str  # pattern of its Hub ids and folders
-    stored: Mapping[str, str]  # prompts that its configuration may have, by which a renamed folder is known, too
-    prompt: str  # before every text of a symmetric task
+    stored: Mapping[str, str]  # prompts that its configuration may have; they identify a renamed folder, too
+    prompt: str  # put before every text of a symmetric task
 
 
 FAMILIES = (
@@ -50,10 +50,10 @@ _SYMMETRIC = ("BitextMining", "Bitext mining", "bitext", "STS", "STSQuery", "Sen
 def prompt_for(
     name: str, stored: Mapping[str, str], default_name: str | None = None, given: str | None = None
 ) -> str | None:
-    """The prompt of every text, both sides alike.
+    """The prompt of every text, the same for both sides.
 
-    In this order: the one that is given ("" for none), the default one of those that the model has stored by name, its
-    prompt for symmetric tasks, that of its family; None where there is none of these.
+    It is the first of these that exists: the given one ("" for none), the model's stored default prompt, its stored
+    prompt for symmetric tasks, the prompt of its family; otherwise None.
     """
     if given is not None:
         return given
@@ -70,7 +70,7 @@ def prompt_for(
 
 
 def prompt_of(name: str, revision: str | None = None) -> str | None:
-    """The prompt of every text of a folder or Hub model that is not loaded yet; as `prompt_for` otherwise."""
+    """The prompt of every text for a folder or Hub model that is not loaded yet; otherwise as `prompt_for`."""
     settings = json_of(name, "config_sentence_transformers.json", revision)
     return prompt_for(name, settings.get("prompts") or {}, settings.get("default_prompt_name"))
 
@@ -82,19 +82,20 @@ def with_prompt(prompt: str | None, texts: Sequence[str]) -> list[str]:
 
 
 def check_prompt(prompt: str | None, texts: Sequence[str]) -> None:
-    """Refuse a prompt that most of the texts begin with already."""
+    """Refuse a prompt that most of the texts already begin with."""
     start = (prompt or "").strip()
     if not start:
         return
     count = sum(text.startswith(start) for text in texts)
     if 2 * count > len(texts):
         raise ValueError(
-            f"{count} of {len(texts)} texts begin with the prompt {prompt!r}: cut it off, or give prompt=''."
+            f"{count} of {len(texts)} texts already begin with the prompt {prompt!r}: remove it there, or give "
+            "prompt=''."
         )
 
 
 def _announced(name: str, prompt: str, reason: str) -> str:
-    """Say once which prompt a model gets without having been told."""
+    """Say once which prompt a model gets by default."""
     if (name, prompt) not in _ANNOUNCED:
         _ANNOUNCED.add((name, prompt))
         logger.info("%s: %r is put before every text, %s (--prompt changes it)", name, prompt, reason)

@@ -1,4 +1,4 @@
-"""What every encoder is and does: texts, their language and their role to vectors."""
+"""The protocol of all encoders: texts, with their language and role, to vectors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from hfxling.sentences.neighbours import Vectors
 
 from .identity import model_name, training_text
 
-ROLES = ("query", "document")  # what is looked for, and what is searched
+ROLES = ("query", "document")  # a text that is looked for, and one that is searched
 
 
 class Encoder(ABC):
-    """Looks at texts, finds their part and prompt, and looks at the vectors; a kind of encoder makes these.
+    """Base of all encoders: checks the texts, chooses part and prompt, and checks the vectors that a subclass makes.
 
     Args:
-        name: what was loaded: Hub id or folder.
-        revision: changes whenever its vectors may: a commit, or a hash of all that decides them.
-        languages: those that it has parts for, source first; none where one part serves all.
-        prompt: put before every text; None for none.
-        query_prompt: put before queries in its place.
-        document_prompt: put before documents in its place.
-        is_in_memory: whether it was given as an object, of which no other process knows what it computes.
+        name: Hub id or folder of the model.
+        revision: commit, or a hash of everything that decides the vectors; changes whenever they may change.
+        languages: codes of the languages that it has parts for, source first; none if one part encodes all texts.
+        prompt: text put before every sentence; None for none.
+        query_prompt: text put before queries instead.
+        document_prompt: text put before documents instead.
+        is_in_memory: whether it was given as a loaded object, so that no other process can tell what it computes.
 
     Attributes:
-        label: what results call it.
+        label: its name in results.
         method: how its vectors are compared: "cosine", or "dot" for the inner product.
-        routes: names of its parts: the languages, unless a kind of encoder has others.
+        routes: names of its parts: the languages, unless a subclass has others.
     """
 
     method = "cosine"
@@ -58,10 +58,10 @@ class Encoder(ABC):
         self._prompt_of_role = {"query": query_prompt, "document": document_prompt}
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
-        """The part that texts of a language and role go through; None where one part serves all.
+        """The part that encodes texts of a language and role; None if one part encodes all.
 
-        Without a language it is the first one for queries and the second one for documents. Other codes of a language
-        (lao of lo) mean its part.
+        Without a language, queries take the first part and documents the second. Other codes of a language (lao for lo)
+        mean the same part.
         """
         if not self.languages:
             return None
@@ -73,14 +73,14 @@ class Encoder(ABC):
         return part
 
     def _without_part(self, name: str | None) -> str:
-        """What is said where there is no part of that name."""
+        """The message if there is no part of that name."""
         known = f"{self.label} has parts for {', '.join(self.routes)}"
         if name is None:
             return f"{known}; say which: give languages, such as zh vi."
         return f"{known} and none for {name}."
 
     def prompt_of(self, role: str | None) -> str | None:
-        """What is put before texts of a role."""
+        """The prompt put before texts of a role."""
         prompt = self._prompt_of_role.get(role)
         return self.prompt if prompt is None else prompt
 
@@ -95,10 +95,10 @@ class Encoder(ABC):
         """(N, D) float32 vectors of N texts.
 
         Args:
-            texts: of one language.
-            language: its code; may be left out where one part serves all.
-            role: "query" or "document"; None where both sides are alike.
-            progress: show a bar; by default where somebody watches.
+            texts: texts in one language.
+            language: code of the language; not needed if one part encodes all texts.
+            role: "query" or "document"; None if both sides are alike.
+            progress: show a progress bar; by default if standard error is a terminal.
 
         Raises:
             ValueError: as `route`, `check_texts` and `check_finite`.
@@ -111,34 +111,34 @@ class Encoder(ABC):
         return vectors
 
     def learnt_from(self) -> set[str]:
-        """Hashes (`hfxling.files.content_hash`) of the text that it was made from, as far as its folder says so."""
+        """Hashes (`hfxling.files.content_hash`) of the text that it was made from, if its folder says so."""
         return training_text(self.name, self.revision)
 
     @abstractmethod
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> Vectors:
-        """(N, D) float32 vectors of N texts of one part."""
+        """(N, D) float32 vectors of N texts that one part encodes."""
 
 
 def languages_of(
     encoder: Encoder | None, languages: Sequence[str] | None, *, needed: bool = False
 ) -> tuple[str | None, str | None]:
-    """Source and target language: those that are given, or else the encoder's first two.
+    """Source and target language: the given ones, or else the encoder's first two.
 
-    A given language has the code that the encoder calls it by: lo for lao. Where the encoder does not say its languages
-    they are None, or it is refused (`needed`).
+    A given language is returned by the encoder's own code for it: lo for lao. If the encoder does not state its
+    languages, they are None, or with `needed` an error.
     """
     if languages is None and encoder is not None:
         source, target = [*encoder.languages, None, None][:2]
         if needed and None in (source, target):
-            raise ValueError(f"{encoder.label} does not say what it is for: give languages, such as zh vi.")
+            raise ValueError(f"{encoder.label} does not state its languages: give languages, such as zh vi.")
         return source, target
     return pair_of(languages, encoder.languages if encoder is not None else ())
 
 
 def check_finite(vectors: Vectors, name: str) -> None:
-    """Refuse vectors that would give no scores or false ones."""
+    """Refuse vectors with NaN or infinite numbers, which would give no scores or wrong ones."""
     numbers = vectors if isinstance(vectors, np.ndarray) else vectors.data
     if not np.isfinite(numbers).all():
         raise ValueError(
-            f"{name} gives vectors that hold NaN or infinite numbers: its weights are damaged; load another model."
+            f"{name} gives vectors with NaN or infinite numbers, so its weights are damaged; load another model."
         )

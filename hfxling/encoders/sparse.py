@@ -55,7 +55,7 @@ class LexicalEncoder(Encoder):
                 links = links_beside(name)
                 if links is None:
                     raise
-                raise type(error)(f"{name} has no links, they lie beside it: give {links}.") from None
+                raise type(error)(f"{name} holds no word links, but {links} does: give that folder.") from None
             content = identity(name, revision)
         super().__init__(name, content, self.model.config.languages, is_in_memory=is_in_memory)
 
@@ -65,10 +65,10 @@ class LexicalEncoder(Encoder):
         return self.model.encode(texts, route, role)
 
     def score(self, source: Sequence[str], target: Sequence[str], languages: tuple[str, str]) -> np.ndarray:
-        """(N,) scores of sentence pairs; NaN where a side has no segment that the model knows."""
+        """(N,) scores of sentence pairs; NaN if a side has no segment that the model knows."""
         self.model.check_pair(languages)
         warnings = logging.getLogger(type(self.model).__module__)
-        warnings.disabled = True  # there is NaN in their place
+        warnings.disabled = True  # NaN says the same
         try:
             queries = self.model.encode(source, languages[0], "query")
             documents = self.model.encode(target, languages[1], "document")
@@ -94,7 +94,8 @@ class SparseVectors(LoadedEncoder):
         super().__init__(model, revision, **options)
         self.similarity = self.model.similarity_fn_name
         if self.similarity not in ("dot", "cosine"):
-            raise ValueError(f"{self.label} compares by {self.similarity}; sparse vectors by dot or cosine alone.")
+            problem = f"compares by {self.similarity}, but sparse vectors are compared only by dot or cosine"
+            raise ValueError(f"{self.label} {problem}; give another model.")
         config = getattr(getattr(self.model[0], "model", None), "config", None)
         self.languages = list(getattr(config, "languages", ()))
         self.routes = self.languages
@@ -122,7 +123,7 @@ class SparseVectors(LoadedEncoder):
 
 
 def links_beside(name: str | Path) -> Path | None:
-    """The folder of links that `hfxling fit` wrote with a folder, which holds something else; None where none is."""
+    """The folder of word links that `hfxling fit` wrote along with another folder; None if there is none."""
     folder = Path(name)
     for links in (folder / "model", folder / "lexical" / "model", folder.parent / "lexical" / "model"):
         if read_json(links / "config.json").get("model_type") == _LEXICAL:
@@ -131,9 +132,9 @@ def links_beside(name: str | Path) -> Path | None:
 
 
 def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
-    """The links that lie beside a folder of `hfxling fit` which holds none itself, which is said; else what is given.
+    """The folder of word links beside a folder of `hfxling fit` that holds none (this is logged); else `model` itself.
 
-    With `is_encoder_kept` a folder that is a model of another kind is left as it is.
+    With `is_encoder_kept` a folder that is a model of another kind is returned as it is.
     """
     if not isinstance(model, str | Path):
         return model
@@ -141,12 +142,12 @@ def with_links(model: Any, *, is_encoder_kept: bool = False) -> Any:
     kind = read_json(Path(model, "config.json")).get("model_type")
     if links is None or kind == _LEXICAL or (is_encoder_kept and kind):
         return model
-    logger.info("%s: its links are read, in %s", model, links)
+    logger.info("%s: its word links are read from %s", model, links)
     return links
 
 
 def languages_beside(model: Any) -> list[str]:
-    """Those of the links that lie beside a folder; [] where none do."""
+    """The languages of the word links beside a folder; [] if there are none."""
     links = links_beside(model) if isinstance(model, str | Path) else None
     return [] if links is None else list(read_json(links / "config.json").get("languages") or ())
 

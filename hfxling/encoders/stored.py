@@ -17,9 +17,9 @@ from .protocol import ROLES, Encoder
 
 
 class StoredVectors(Encoder):
-    """Files of vectors of queries and documents as an `Encoder`.
+    """Files with the vectors of queries and documents as an `Encoder`.
 
-    The first file of a side is for the first texts that are asked for, and so on.
+    The first file of a side belongs to the first texts that are encoded, and so on.
     """
 
     def __init__(self, source: Sequence[str | Path], target: Sequence[str | Path]):
@@ -36,26 +36,26 @@ class StoredVectors(Encoder):
         self._loaded: dict[str, dict[str, np.ndarray]] = {"query": {}, "document": {}}
 
     def route(self, language: str | None, role: str | None = None) -> str | None:
-        """The role, which says from which side's files vectors come."""
+        """The role, which says which side's files the vectors come from."""
         return role
 
     def _vectors(self, texts: list[str], route: str | None, role: str | None, progress: bool | None) -> np.ndarray:
-        """Those of the next file of the side, one a text."""
+        """The vectors of the side's next file, one per text."""
         key = content_hash(texts)
-        files, loaded = self.files[role], self._loaded[role]  # the latter has a file's vectors by their texts
+        files, loaded = self.files[role], self._loaded[role]  # `loaded` maps texts to a file's vectors
         if key not in loaded:
             if len(loaded) == len(files):
                 raise ValueError(
-                    f"{len(files)} file(s) of vectors a side for {len(files) + 1} texts; give one for each."
+                    f"{len(files)} file(s) of vectors per side for {len(files) + 1} texts; give one for each text."
                 )
             loaded[key] = load_vectors(files[len(loaded)], rows=len(texts))
         return loaded[key]
 
 
 class LayerEncoder(Encoder):
-    """A layer of a plain transformer encoder, pooled, as an `Encoder`; arguments as for `load_encoder`.
+    """One pooled layer of a plain transformer encoder as an `Encoder`; arguments as for `load_encoder`.
 
-    Layer None is the last one, "all" the mean of all.
+    Layer None is the last one, "all" the mean over the layers.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class LayerEncoder(Encoder):
         return self.encoder([prompt + text for text in texts])[:, 0]
 
     def word_states(self, sentences: Sequence[Sequence[str]], layer: int | None = None) -> list[np.ndarray]:
-        """One (words, H) array a sentence given as words, see `WordStates`."""
+        """One (words, H) array per sentence, given as words; see `WordStates`."""
         return WordStates(self.encoder.model, self.encoder.tokenizer, layer=layer)(sentences)
 
     @property
     def dimension(self) -> int:
-        """H, the width of a vector."""
+        """H, the dimension of a vector."""
         return self.encoder.hidden_size

@@ -156,9 +156,9 @@ def test_max_length_cuts_further(tiny_bert):
     [
         ({"views": [(4, "mean")]}, r"layer=4 is outside hidden_states 0\.\.3"),
         ({"views": [(-1, "mean")]}, r"layer=-1 is outside hidden_states 0\.\.3"),
-        ({"views": [("all", "mean"), (4, "mean")]}, r"layer=4 is none of hidden_states 0\.\.3"),
-        ({"views": [(1, "mean"), (-1, "mean")]}, "layer=-1 is none of hidden_states"),
-        ({"views": [("seven", "mean")]}, "layer='seven' is none of hidden_states"),
+        ({"views": [("all", "mean"), (4, "mean")]}, r"layer=4: .* has hidden_states 0\.\.3"),
+        ({"views": [(1, "mean"), (-1, "mean")]}, "layer=-1: .* has hidden_states"),
+        ({"views": [("seven", "mean")]}, "layer='seven': .* has hidden_states"),
         ({"dtype": "bf16"}, "dtype='bf16' is not one of float32, bfloat16"),
         ({"max_length": 2}, "max_length=2: 2 of them are special tokens"),
         ({"max_length": -3}, "max_length=-3"),
@@ -277,7 +277,7 @@ def test_slow_tokenizers_and_unknown_layers_are_refused():
     model = tiny_encoder("bert")
     with pytest.raises(ValueError, match="give a fast tokenizer"):
         WordStates(model, object())
-    with pytest.raises(ValueError, match=r"layer=4 is none of hidden_states 0\.\.3"):
+    with pytest.raises(ValueError, match=r"layer=4: .* has hidden_states 0\.\.3"):
         WordStates(model, tiny_tokenizer(), layer=4)
     assert isinstance(tiny_tokenizer(), PreTrainedTokenizerFast)
 

@@ -123,7 +123,7 @@ def test_it_is_kept_with_the_hash_of_its_sparse_encoder(tmp_path):
     assert again.languages == ("zh", "vi")
     for vectors, loaded in zip(fused(fusion, sides), fused(again, sides)):
         assert abs(vectors - loaded).max() == 0
-    with pytest.raises(ValueError, match="was made for the sparse encoder abc, not abd"):
+    with pytest.raises(ValueError, match="was made for the lexical model abc, not abd"):
         Fusion.load(tmp_path, "abd")
     for name in (FILE, TENSORS):
         (tmp_path / name).rename(tmp_path / "away")
@@ -164,7 +164,7 @@ def test_a_fusion_with_false_numbers_is_refused(tmp_path, name, value):
     else:
         tensors[name].reshape(-1)[1] = value
         save_file(tensors, tmp_path / TENSORS)
-    with pytest.raises(ValueError, match=r"fusion.json or fusion.safetensors is damaged \(.+\); fit it anew"):
+    with pytest.raises(ValueError, match=r"fusion.json or fusion.safetensors is damaged \(.+\); fit again"):
         Fusion.load(tmp_path, "abc")
 
 

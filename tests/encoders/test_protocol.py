@@ -45,7 +45,7 @@ def test_texts_and_vectors_are_looked_at():
         encoder.encode(["a", "a" * 1_000_001])
     with pytest.raises(ValueError, match=r"text 1, .* is not UTF-8"):
         encoder.encode([b"\xff".decode("utf-8", "surrogateescape")])
-    with pytest.raises(ValueError, match="letters gives vectors that hold NaN"):
+    with pytest.raises(ValueError, match="letters gives vectors with NaN"):
         encoder.encode(["a", "?"])
 
 

@@ -107,14 +107,14 @@ def test_a_figure_of_other_items_is_refused(measured, refusal, row):
 @pytest.mark.parametrize(
     ("names", "options", "part"),
     [
-        (["a", "c"], {}, "are of different text; measure both on the same"),
+        (["a", "c"], {}, "have different text; measure both on the same"),
         (["a", "bare"], {}, "bare/results.json: no row has its items; measure again with hfxling evaluate"),
         (["a", "none"], {}, "none/results.json: no such results file"),
         (["a", "changed"], {}, "but its items give"),
         (["a"], {}, "give two results.json or more, all different"),
         (["a", "a"], {}, "give two results.json or more, all different"),
         (["a", "b"], {"level": 5.0}, "level=5.0: give a number between 0 and 1"),
-        (["a", "b"], {"metrics": ["BLEU"]}, "metrics='BLEU' is none of P@1, alignment"),
+        (["a", "b"], {"metrics": ["BLEU"]}, "metrics='BLEU' is not one of P@1, alignment"),
         (["a", "b"], {"metrics": "P@1"}, "metrics='P@1': give a list, such as ['P@1']"),
         (["bare", "a"], {"metrics": ["P@1"]}, "bare/results.json: no row has its items"),
     ],
@@ -213,7 +213,7 @@ def test_another_similarity_is_the_same_figure_where_each_has_one():
 
 
 def test_figures_of_other_items_cannot_be_compared():
-    with pytest.raises(ValueError, match="P@1 zh->vi of d: a and b are of different items"):
+    with pytest.raises(ValueError, match="P@1 zh->vi of d: a and b have different items"):
         compare_results({"a": row_of(hits(0.4)), "b": row_of(hits(0.4, n=9))})
     with pytest.raises(ValueError, match="a and b have no figure in common"):
         compare_results({"a": row_of(hits(0.4)), "b": row_of(hits(0.4), metric="P@5")})
@@ -223,7 +223,7 @@ def test_other_gold_is_refused():
     a, b = (Items("F1", (np.array([[1, 1, gold], [0, 0, 1]]),)) for gold in (1, 2))
     one = EvalResult("mining F1", 200 / 3, 1, items=a, **FIELDS)
     other = EvalResult("mining F1", 50.0, 1, items=b, **FIELDS)
-    with pytest.raises(ValueError, match="are of different gold"):
+    with pytest.raises(ValueError, match="have different gold"):
         compare_results({"a": [one], "b": [other]})
 
 

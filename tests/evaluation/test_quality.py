@@ -326,7 +326,7 @@ class Damaged(Encoder):
 
 def test_vectors_that_are_no_numbers_are_refused(lexical, pairs, refusal):
     source, target = zip(*pairs)
-    assert "damaged gives vectors that hold NaN" in refusal(lambda: hfxling.quality(source, target, model=Damaged()))
+    assert "damaged gives vectors with NaN" in refusal(lambda: hfxling.quality(source, target, model=Damaged()))
     links = LexicalModel.from_pretrained(lexical)
     for weights in links.parameters():
         weights.data.fill_(math.nan)

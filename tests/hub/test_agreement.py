@@ -269,7 +269,7 @@ def test_text_that_is_elsewhere_is_named_and_can_be_given(copy, tmp_path):
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("nowhere/at-all", {}, "nowhere/at-all is neither a folder nor to be had from the Hub or its cache"),
+        ("nowhere/at-all", {}, "nowhere/at-all is not a folder, and neither the Hub nor its cache has it"),
         (".", {}, "no results.json there; give a folder that a recipe"),
         ("model", {"root": "nowhere"}, "root=nowhere: no such folder"),
         ("model", {"tolerance": -1.0}, "tolerance=-1.0: give 0 or more"),

@@ -328,7 +328,7 @@ def test_a_space_of_both_parts_needs_their_ids_alone(app, fused, hub, publisher,
     assert has_links
     assert rows == expected
     other = publisher.run(SPACE, tmp_path / "other" / "app.py", *texts, cwd=tmp_path)
-    assert "org/dense: its fusion.json was made for the sparse encoder" in other.stderr
+    assert "org/dense: its fusion.json was made for the lexical model" in other.stderr
 
 
 def test_a_space_has_what_the_hub_wants_of_one(tmp_path, capsys):

@@ -648,7 +648,7 @@ def test_a_prompt_that_the_texts_have_already_is_refused(e5_like, tmp_path, refu
     prompted = [[f"query: {line}" for line in side] for side in SIDES]
     options = {"languages": LANGUAGES, "model": e5_like, "output": tmp_path / "out", "cache_dir": tmp_path / "cache"}
     message = refusal(lambda: hfxling.select(*prompted, **options))
-    assert "60 of 60 texts begin with the prompt 'query: '" in message
+    assert "60 of 60 texts already begin with the prompt 'query: '" in message
     assert hfxling.select(*prompted, **options, prompt="", only=["head"]).folders
 
 

@@ -58,7 +58,7 @@ def test_links_beside_what_is_named_are_read(zh_vi_links, tmp_path, caplog):
     for folder in ("fit/model", "fit"):
         with caplog.at_level("INFO"):
             assert hfxling.explain(*PAIR, model=tmp_path / folder) == wanted
-        assert caplog.messages == [f"{tmp_path / folder}: its links are read, in {place}"]
+        assert caplog.messages == [f"{tmp_path / folder}: its word links are read from {place}"]
         caplog.clear()
 
 
@@ -67,4 +67,4 @@ def test_links_that_a_score_asks_for_are_those_that_are_named(zh_vi_links, tmp_p
     save_tiny("bert", tmp_path / "fit/model")
     shutil.copytree(zh_vi_links, tmp_path / "fit/lexical/model")
     said = refusal(lambda: hfxling.nearest("今天下雨。", lexical=tmp_path / "fit/model", candidates=["Hôm nay."]))
-    assert f"they lie beside it: give {tmp_path / 'fit/lexical/model'}" in said
+    assert f"holds no word links, but {tmp_path / 'fit/lexical/model'}" in said

@@ -112,7 +112,7 @@ def test_texts_and_links_in_memory(heap, tmp_path):
     sides = [(heap / f"heap.{lang}").read_text(encoding="utf-8").split("\n") for lang in LANGUAGES]
     links = hfxling.LexicalModel.from_pretrained(heap / "links")
     assert mined(heap, tmp_path, sides=sides, lexical=links, languages=None).rows == expected.rows
-    with pytest.raises(ValueError, match="save the links to a folder"):
+    with pytest.raises(ValueError, match="save the lexical model with"):
         mined(heap, tmp_path, lexical=links, candidates=9)
 
 

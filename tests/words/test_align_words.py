@@ -209,7 +209,7 @@ def test_a_folder_of_fit_gives_its_links_and_languages(sample, lexical, caplog):
         assert hfxling.align_words(*sample, model=folder).links == wanted.links
         words = hfxling.lexicon(*sample, model=folder)
     assert words.rows == hfxling.lexicon(*sample, model=model).rows
-    assert caplog.messages.count(f"{folder}: its links are read, in {folder / 'lexical' / 'model'}") == 2
+    assert caplog.messages.count(f"{folder}: its word links are read from {folder / 'lexical' / 'model'}") == 2
     save_tiny("bert", folder / "model")
     for verb in (hfxling.align_words, hfxling.lexicon):  # an encoder is asked itself, in the languages of the links
         with pytest.raises(ValueError, match="does not know the script of this text"):
