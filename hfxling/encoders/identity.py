@@ -110,7 +110,7 @@ def modules_of(name: str, revision: str | None = None) -> list[dict]:
 
 
 def needs_code(name: str, revision: str | None = None) -> bool:
-    """Whether a sentence-transformers model loads only with `trust_remote_code`, as its module or encoder is its own."""
+    """Whether a sentence-transformers model needs `trust_remote_code`, for a module or encoder of its own."""
     types = [str(module.get("type", "")) for module in modules_of(name, revision)]
     if any(not kind.startswith("sentence_transformers.") for kind in types):
         return True

@@ -16,7 +16,7 @@ METRICS = ("AER", "precision", "recall", "F1")
 
 
 def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]) -> np.ndarray:
-    """(N, 4) counts of every sentence pair: links that are sure, links that are possible, links, sure links to find."""
+    """(N, 4) counts per sentence pair: found links that are sure, that are possible, all found, all sure links."""
     predicted = [set(links) for links in predicted]
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} lines of links for {len(gold)} gold pairs; give one line for each pair.")
@@ -32,11 +32,11 @@ def count_links(predicted: Iterable[Iterable[Link]], gold: Sequence[AlignedPair]
 
 
 def alignment_scores(counts) -> dict[str, np.ndarray]:
-    """The `METRICS` in percent, shape (...), of (..., 4) sums over sentence pairs of what `count_links` returns.
+    """The `METRICS` in percent, shape (...), from (..., 4) sums of `count_links` over sentence pairs.
 
-    Precision counts a possible link as right, recall asks for the sure ones only:
+    Precision counts a possible link as right; recall asks only for the sure ones:
     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|).
-    Where there is nothing to divide by, precision and recall are 100 and AER 0.
+    If there is nothing to divide by, precision and recall are 100 and AER is 0.
     """
     sure_hits, possible_hits, links, sure = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     precision, recall = _ratio(possible_hits, links), _ratio(sure_hits, sure)
@@ -56,7 +56,7 @@ def alignment_results(
     """
     counts = count_links(predicted, gold)
     if not len(counts):
-        raise ValueError("there are no sentence pairs to evaluate links on.")
+        raise ValueError("there are no sentence pairs to evaluate links on; give some.")
     sentences, links = [], []
     for pair in gold:
         sentences += [" ".join(pair.source), " ".join(pair.target)]

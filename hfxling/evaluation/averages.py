@@ -17,8 +17,8 @@ def mean_result(
 ) -> EvalResult:
     """The mean of (N,) per-item scores as a result row, with its 95% interval; hits are 100 in "%", else 1.
 
-    `baseline` is (N,) another system's scores of the same items; the settings then carry the paired test as "paired".
-    `fields` are further ones of `EvalResult`: dataset, split, revision, direction, model, seed.
+    `baseline` are (N,) scores of another system on the same items; the settings then hold the paired test as "paired".
+    `fields` are further fields of `EvalResult`: dataset, split, revision, direction, model, seed.
     """
     hit = 100.0 if unit == "%" else 1.0
     low, high = mean_interval(values, hit=hit)
@@ -32,7 +32,7 @@ def mean_result(
 def macro_average(groups: Sequence[np.ndarray]) -> tuple[float, Interval]:
     """The mean of the groups' means and its 95% interval: (value, (low, high)), in percent.
 
-    `groups` are the (N_g,) per-item scores of every group (language), which count alike and are independent of each
+    `groups` are the (N_g,) per-item scores of each group (language). Groups count equally and are independent of each
     other, as for Tatoeba.
     """
     values = [float(np.mean(group)) for group in groups]

@@ -1,4 +1,4 @@
-"""From scores to a human scale: an isotonic or a linear map of one score or several, chosen by cross-validation."""
+"""Map scores to a human scale: an isotonic or linear map of one or more scores, chosen by cross-validation."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ import numpy as np
 from hfxling.files import atomic_path
 
 KINDS = ("linear", "isotonic")
-LEAST = 20  # scored pairs; with fewer, an error told by cross-validation says nothing
+LEAST = 20  # scored pairs; with fewer, a cross-validated error says nothing
 FOLDS = 5
 COSINE = "cosine"
-LENGTHS = ("source length", "target length")  # features that compete beside scores only, never alone
-PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)  # of ridge regression, chosen by leaving one out
+LENGTHS = ("source length", "target length")  # features that are tried only together with scores
+PENALTIES = (1e-1, 1e0, 1e1, 1e2, 1e3)  # of ridge regression, chosen by leave-one-out
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A monotone piecewise linear map from a weighted sum of scores to human scores; constant outside the knots.
 
-    `errors` are cross-validated, by kind: `mae` in the unit of the human scores, `pearson`; of "mean", the mean of the
-    training folds given to every pair, `mae` alone.
+    `errors` are cross-validated, by kind: `mae` in the unit of the human scores, and `pearson`. The kind "mean", which
+    gives every pair the mean of the training folds, has only `mae`.
     """
 
     kind: str  # one of `KINDS`
     cosines: list[float]  # increasing knots: cosines, or weighted sums of the features
     scores: list[float]  # their human scores, all rising or all falling
     errors: dict[str, dict[str, float]]
-    pairs: int  # it was fitted on
-    settings: dict = field(default_factory=dict)  # what it holds for: model, languages
+    pairs: int  # number of pairs it was fitted on
+    settings: dict = field(default_factory=dict)  # what it is valid for: model, languages
     features: dict[str, float] = field(default_factory=lambda: {COSINE: 1.0})  # weights
 
     def __call__(self, values: Mapping[str, Sequence[float]]) -> np.ndarray:
-        """(N,) human scores for (N,) values of each feature by its name; NaN where one is NaN."""
+        """(N,) scores on the human scale for (N,) values of each feature by name; NaN if one of them is NaN."""
         sums = sum(weight * np.asarray(values[name], np.float64) for name, weight in self.features.items())
         return np.interp(sums, self.cosines, self.scores)
 
     def save(self, path: str | Path) -> None:
         """Write as JSON, whole or not at all."""
         content = asdict(self)
-        if [*self.features] == [COSINE]:  # the default, which files of cosines alone have never named
+        if [*self.features] == [COSINE]:  # the default, which files never state
             del content["features"]
         with atomic_path(path) as scratch:
             scratch.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
@@ -54,8 +54,8 @@ class Calibration:
         """Read what `save` wrote.
 
         Raises:
-            FileNotFoundError: no such file.
-            ValueError: not such a file, or knots that are no monotone map.
+            FileNotFoundError: if there is no such file.
+            ValueError: if it is no calibration, or its knots are no monotone map.
         """
         path = Path(path)
         if not path.is_file():
@@ -86,18 +86,18 @@ class Calibration:
 def fit_calibration(
     values: Mapping[str, Sequence[float]], human: Sequence[float], *, settings: dict | None = None
 ) -> Calibration:
-    """Fit both kinds of map to all pairs, keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
+    """Fit both kinds of map to all pairs; keep that with the smaller absolute error in `FOLDS`-fold cross-validation.
 
-    Several scores compete one by one and all together, weighted by ridge regression; where there are `LENGTHS`, the
-    scores compete with these, too. `errors` then name the features before the kind, e.g. "cosine + links, linear".
+    Several scores are tried one by one, all together (weighted by ridge regression), and together with `LENGTHS` if
+    these are given. `errors` then name the features before the kind, e.g. "cosine + links, linear".
 
     Args:
-        values: (N,) of each feature by its name.
-        human: (N,) scores of the same pairs, in any unit.
-        settings: kept with the map.
+        values: (N,) values of each feature, by name.
+        human: (N,) human scores of the same pairs, in any unit.
+        settings: settings to keep with the map.
 
     Raises:
-        ValueError: unequal lengths, fewer than `LEAST` pairs, a value that is not finite, or all values the same.
+        ValueError: for unequal lengths, fewer than `LEAST` pairs, a value that is not finite, or all values equal.
     """
     from sklearn.model_selection import KFold
 
@@ -143,17 +143,17 @@ def fit_calibration(
 
 
 def log_lengths(texts: Sequence[str]) -> np.ndarray:
-    """(N,) of texts that are not empty, one of `LENGTHS`: people tend to mark long sentences down."""
+    """(N,) log lengths of non-empty texts, one of `LENGTHS`: people tend to give long sentences lower scores."""
     return np.log([len(text) for text in texts])
 
 
 def _weights(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """(F,) of (N, F) features in a sum that follows the human scores; 1 for a single one."""
+    """(F,) weights of (N, F) features in a sum that follows the human scores; 1 for a single feature."""
     if x.shape[1] == 1:
         return np.ones(1)
     from sklearn.linear_model import RidgeCV
 
-    # Ridge shrinks weights by their size, so features have to be in one unit: that of the data comes back at the end.
+    # Ridge shrinks weights by their size, so features are standardised first; the weights are scaled back at the end.
     spread = x.std(0)
     scale = np.where(spread, spread, 1.0)  # lengths may all be the same
     return RidgeCV(PENALTIES).fit((x - x.mean(0)) / scale, y).coef_ / scale
@@ -173,7 +173,7 @@ def _knots(kind: str, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _pearson(x: np.ndarray, y: np.ndarray) -> float:
-    """Zero where either side is constant: it says nothing about the other."""
+    """Pearson correlation; zero if one side is constant."""
     x, y = x - x.mean(), y - y.mean()
     scale = math.sqrt((x @ x) * (y @ y))
     return float(x @ y / scale) if scale else 0.0
@@ -181,9 +181,9 @@ def _pearson(x: np.ndarray, y: np.ndarray) -> float:
 
 def _check(feature: str, x: np.ndarray, y: np.ndarray) -> None:
     if x.ndim != 1 or x.shape != y.shape:
-        raise ValueError(f"calibration needs one human score a {feature}, got shapes {x.shape} and {y.shape}.")
+        raise ValueError(f"calibration needs one human score per {feature}, got shapes {x.shape} and {y.shape}.")
     if len(x) < LEAST:
-        raise ValueError(f"{len(x)} pairs with a human score: a calibration needs at least {LEAST}.")
+        raise ValueError(f"{len(x)} pairs have a human score, but a calibration needs at least {LEAST}; add some.")
     for name, values in ((feature, x), ("human score", y)):
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:

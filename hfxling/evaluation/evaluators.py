@@ -16,14 +16,14 @@ from .retrieval import gold_ranks
 
 
 class _PairEvaluator(BaseEvaluator):
-    """What the evaluators share: vectors of both sides, by the languages' routes where the model has such."""
+    """What the evaluators share: vectors of both sides, through the languages' routes if the model has them."""
 
     def __init__(self, languages: tuple[str, str], name: str, batch_size: int):
         super().__init__()
         self.languages, self.name, self.batch_size = tuple(languages), name, batch_size
 
     def vectors(self, model, source: Sequence[str], target: Sequence[str]) -> tuple:
-        """(N, D) vectors of both sides, and how they are compared: of SparseEncoders by inner product."""
+        """(N, D) vectors of both sides, and how to compare them: those of SparseEncoders by inner product."""
         routes: set[str] = set()
         for module in model:
             routes.update(getattr(module, "sub_modules", ()))
@@ -39,21 +39,21 @@ class _PairEvaluator(BaseEvaluator):
         return *sides, "dot" if is_sparse else "cosine"
 
     def report(self, model, metrics: dict[str, float], epoch: int, steps: int) -> dict[str, float]:
-        """The metrics, prefixed by the name, also for the model's card."""
+        """The metrics, prefixed by the name; they are also stored for the model's card."""
         metrics = self.prefix_name_to_metrics(metrics, self.name)
         self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
         return metrics
 
 
 class RetrievalEvaluator(_PairEvaluator):
-    """P@1 of finding each text's translation among all of the other side; ties count as misses.
+    """P@1: how often a text's translation is the nearest of all texts of the other side; ties count as misses.
 
     Args:
         source: N texts.
-        target: N texts, line by line their translations.
-        languages: codes of both sides; a model with routes of these names uses them.
-        name: before the metrics' names.
-        batch_size: texts encoded at once.
+        target: the N translations of `source`, in the same order.
+        languages: codes of both sides; if the model has routes of these names, they are used.
+        name: prefix of the metrics' names.
+        batch_size: number of texts encoded at once.
 
     Attributes:
         primary_metric: "p@1", the mean of both directions.
@@ -71,7 +71,7 @@ class RetrievalEvaluator(_PairEvaluator):
         super().__init__(languages, name, batch_size)
         if len(source) != len(target) or not len(source):
             raise ValueError(
-                f"{len(source)} source and {len(target)} target texts; give as many of each, line by line."
+                f"{len(source)} source and {len(target)} target texts; give the same number of each, line by line."
             )
         rows = distinct_tests(source, target)
         self.source, self.target = picked(rows, source, target)
@@ -87,15 +87,15 @@ class RetrievalEvaluator(_PairEvaluator):
 
 
 class MiningEvaluator(_PairEvaluator):
-    """F1 of mined pairs with a threshold that training text chooses.
+    """F1 of mined pairs, with a threshold chosen on training text.
 
     Args:
-        training: sentences and gold pairs for the threshold.
-        test: sentences and gold pairs that are scored; see `hfxling.evaluation.mining.read_bucc`.
-        languages: as for `RetrievalEvaluator`.
-        k: neighbours of the margin.
-        name: before the metrics' names.
-        batch_size: texts encoded at once.
+        training: sentences and gold pairs that the threshold is chosen on.
+        test: sentences and gold pairs to measure on; see `hfxling.evaluation.mining.read_bucc`.
+        languages: codes of both sides, as for `RetrievalEvaluator`.
+        k: number of neighbours in the margin.
+        name: prefix of the metrics' names.
+        batch_size: number of texts encoded at once.
 
     Attributes:
         primary_metric: "f1".

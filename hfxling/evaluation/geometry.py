@@ -1,4 +1,4 @@
-"""How sentence vectors lie on the sphere: alignment of translations and uniformity (Wang and Isola 2020)."""
+"""How sentence vectors lie on the unit sphere: alignment of translations, and uniformity (Wang and Isola 2020)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .results import EvalResult
 
 
 def alignment(source, target) -> np.ndarray:
-    """(N,) squared distances of unit vectors to their translations'; their mean is L_align, 0 best and 4 worst.
+    """(N,) squared distances of unit vectors to those of their translations; the mean is L_align, 0 best and 4 worst.
 
     Raises:
-        ValueError: unequal shapes; rows that are zero, NaN or infinite.
+        ValueError: for unequal shapes, or rows that are zero, NaN or infinite.
     """
     source, target = unit(source), unit(target)
     check_pairing(source, target)
@@ -25,16 +25,16 @@ def alignment(source, target) -> np.ndarray:
 
 
 def uniformity(vectors, *, block: int = 1024) -> float:
-    """L_uniform = log E exp(-2 |x - z|^2) over all pairs of different rows; 0 where all coincide, lower is more even.
+    """L_uniform = log E exp(-2 |x - z|^2) over all pairs of different rows; 0 if all are equal, lower is more even.
 
-    The (N, D) vectors are length-normalised. Exact: every pair counts, `block` rows at a time.
+    The (N, D) vectors are length-normalised. The result is exact, over all pairs, computed `block` rows at a time.
 
     Raises:
-        ValueError: fewer than two vectors; rows that are zero, NaN or infinite.
+        ValueError: for fewer than two vectors, or rows that are zero, NaN or infinite.
     """
     vectors = unit(vectors)
     if len(vectors) < 2:
-        raise ValueError(f"Uniformity compares vectors with each other; {len(vectors)} is too few.")
+        raise ValueError(f"Uniformity compares vectors with each other; {len(vectors)} are too few, give two or more.")
     total = 0.0
     for start in range(0, len(vectors), block):
         rows = vectors[start : start + block]
@@ -47,7 +47,7 @@ def uniformity(vectors, *, block: int = 1024) -> float:
             np.exp(kernel, out=kernel)
             part = kernel.sum(dtype=np.float64)
             if other == start:
-                total += part - kernel.trace(dtype=np.float64)  # less the rows with themselves
+                total += part - kernel.trace(dtype=np.float64)  # without the rows with themselves
             else:
                 total += 2 * part  # (x, z) and (z, x)
     return float(np.log(total / (len(vectors) * (len(vectors) - 1))))
@@ -58,8 +58,8 @@ def geometry_results(
 ) -> list[EvalResult]:
     """L_align over all pairs, with its 95 % interval, and L_uniform over all vectors of all languages.
 
-    `pairs` are (source, target), (N, D) vectors each, for each language pair. With another system's vectors of the same
-    sentences as `baseline` the alignment row carries the paired test. `fields` are those of `EvalResult`.
+    `pairs` has (source, target), (N, D) vectors each, for each language pair. With another system's vectors of the same
+    sentences as `baseline`, the alignment row holds the paired test. `fields` are those of `EvalResult`.
     """
     distances = np.concatenate([alignment(*sides) for sides in pairs])
     theirs = None if baseline is None else np.concatenate([alignment(*sides) for sides in baseline])

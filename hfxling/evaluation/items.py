@@ -1,4 +1,4 @@
-"""What a figure was made of, item by item, so that two models can be compared on the same items later on."""
+"""The single items of a figure, so that two models can be compared later on the same items."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-COLUMNS = {"mean": 1, "pearson": 2, "F1": 3}  # kind: numbers an item
+COLUMNS = {"mean": 1, "pearson": 2, "F1": 3}  # kind: numbers per item
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """Per-item outcomes of one figure, which is the mean over the groups.
 
-    kind "mean": a group is (N, 1) scores in the figure's unit, the figure their mean; "pearson": (N, 2) human scores
-    and the model's; "F1": (N, 3) counts of right, found and wanted pairs.
+    A group of kind "mean" has (N, 1) scores in the figure's unit, whose mean is its figure; one of "pearson" (N, 2)
+    human scores and the model's; one of "F1" (N, 3) counts of right, found and wanted pairs.
     """
 
     kind: str
     groups: tuple[np.ndarray, ...]
 
     def pack(self) -> dict:
-        """As JSON: columns of hits (0 or 100) or counts as a string of digits, others as lists of six digits."""
+        """As JSON: columns of hits (0 or 100) or counts as a string of digits, others as lists with six digits."""
         return {"kind": self.kind, "groups": [[*map(_packed, group.T)] for group in self.groups]}
 
     @classmethod

@@ -1,6 +1,7 @@
-"""Mining bitext that is hidden in two piles of sentences (BUCC): F1 with a threshold from the training split.
+"""Mining of translations hidden in two sets of sentences (BUCC): F1 with a threshold from the training split.
 
-Takes vectors and never a model. A source sentence's pair is the best by margin (Artetxe and Schwenk 2019).
+The functions take vectors, never a model. A source sentence is paired with its best target by margin (Artetxe and
+Schwenk 2019).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .significance import PairedTest, error_interval, jackknife_error, ratio_int
 
 Mined = tuple[np.ndarray, np.ndarray, np.ndarray]  # (P,) source rows, target rows and scores
 SPLITS = ("training", "test")
-SWAPS = 10_000  # of the test of two F1
+SWAPS = 10_000  # random swaps in the test of two F1
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,28 +43,30 @@ class Comparable:
 def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Comparable:
     r"""Read `{pair}.{split}.{lang}`, lines of `id\ttext`, and `{pair}.{split}.gold`, lines of `id\tid`.
 
-    The pair is `zh-en` or `en-zh`, the gold ids in its order; the split is "training", "test" or another of the folder.
+    The pair is `zh-en` or `en-zh`, and the gold ids are in its order. The split is "training", "test" or another one of
+    the folder.
 
     Raises:
-        FileNotFoundError: a file that is not there.
-        ValueError: a line of another format, an id twice, a gold id that the text lacks, no gold pair; with the line.
+        FileNotFoundError: if a file is missing.
+        ValueError: for a line of another format, an id that occurs twice, a gold id that the text lacks (the message
+            names the line), or no gold pair.
     """
     folder, pairs = Path(folder), ("-".join(languages), "-".join(languages[::-1]))
     present = [pair for pair in pairs if (folder / f"{pair}.{split}.gold").is_file()]
     if not present:
         what = f"{pairs[0]}.{split}.gold with the text {pairs[0]}.{split}.{languages[0]} and .{languages[1]}"
-        raise FileNotFoundError(f"{folder}: no {what}; give a folder of files named as BUCC's.")
+        raise FileNotFoundError(f"{folder}: no {what}; give a folder with files named like BUCC's.")
     pair = present[0]
     texts, rows = {}, {}
     for lang in languages:
         path = folder / f"{pair}.{split}.{lang}"
         if not path.is_file():
-            raise FileNotFoundError(f"{path}: no such file; BUCC has one for each language beside the gold pairs.")
+            raise FileNotFoundError(f"{path}: no such file; BUCC has one for each language and one of gold pairs.")
         entries = _two_columns(path, "id TAB text")
         rows[lang] = {}
         for row, (number, key, _) in enumerate(entries):
             if key in rows[lang]:
-                raise ValueError(f"{path}, line {number}: id {key!r} stands there twice; give every sentence its own.")
+                raise ValueError(f"{path}, line {number}: id {key!r} occurs twice; give each sentence its own id.")
             rows[lang][key] = row
         texts[lang] = [text for *_, text in entries]
     path = folder / f"{pair}.{split}.gold"
@@ -74,7 +77,7 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
         for lang, key in zip(languages_of_columns, keys):
             if key not in rows[lang]:
                 raise ValueError(
-                    f"{path}, line {number}: no sentence of {lang} has the id {key!r}; check order and file."
+                    f"{path}, line {number}: no {lang} sentence has the id {key!r}; check file and order of columns."
                 )
             row_of[lang] = rows[lang][key]
         gold.append([row_of[languages[0]], row_of[languages[1]]])
@@ -82,25 +85,25 @@ def read_bucc(folder: str | Path, languages: tuple[str, str], split: str) -> Com
 
 
 def _two_columns(path: Path, form: str) -> list[tuple[int, str, str]]:
-    """Number and columns of every line that is not empty."""
+    """Line number and columns of each line that is not empty."""
     rows = []
     for number, line in read_lines(str(path)):
         cells = line.split("\t", 1)
         if len(cells) == 2 and all(cell.strip() for cell in cells):
             rows.append((number, cells[0].strip(), cells[1].strip()))
         elif line.strip():
-            raise ValueError(f"{path}, line {number}: {line[:40]!r} is not {form}, as BUCC has it.")
+            raise ValueError(f"{path}, line {number}: {line[:40]!r} is not {form}; write lines as BUCC does.")
     if not rows:
-        raise ValueError(f"{path}: no line of {form} in it.")
+        raise ValueError(f"{path} has no line of the form {form}; check the file.")
     return rows
 
 
 def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
-    """The best target of every source sentence by margin over the means of both sides' `k` nearest.
+    """The best target of every source sentence by margin over the means of both sides' `k` nearest neighbours.
 
-    For cosines the margin is their ratio, cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no
-    scale of their own, the difference. Vectors of no use get figures like any other: a mean that is zero is no error.
-    Texts without a vector, whose row is zero, are in no pair.
+    For cosines the margin is the ratio cos(x, y) / (r(x) + r(y)) * 2; for inner products ("dot"), which have no scale
+    of their own, it is the difference. Useless vectors get figures, too: a mean of zero is no error. Texts without a
+    vector, whose row is zero, are in no pair.
     """
     from hfxling.sentences.blocks import both_ways  # torch with it
 
@@ -118,11 +121,11 @@ def mine_margin(source, target, *, k: int = 4, method: str = "cosine") -> Mined:
 
 
 def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) -> np.ndarray:
-    """(N, 3) counts of every source sentence: right, found and wanted pairs, those below the threshold left out."""
+    """(N, 3) counts of right, found and wanted pairs per source sentence, without found ones below the threshold."""
     is_mined = mined[2] >= threshold
     rows, columns = mined[0][is_mined], mined[1][is_mined]
     counts = np.zeros((len(bitext.source), 3), np.int64)
-    # Not +=, which counts a row once however often it stands there: gold pairs may share a source sentence.
+    # Not +=, which counts a repeated row only once: gold pairs may share a source sentence.
     np.add.at(counts[:, 0], rows[_is_gold(rows, columns, bitext)], 1)
     np.add.at(counts[:, 1], rows, 1)
     np.add.at(counts[:, 2], bitext.gold[:, 0], 1)
@@ -130,14 +133,14 @@ def pair_counts(mined: Mined, bitext: Comparable, threshold: float = -np.inf) ->
 
 
 def best_threshold(mined: Mined, bitext: Comparable) -> float:
-    """The score from which on pairs have the best F1: half-way between the last kept and the first dropped one."""
+    """The threshold with the best F1: half-way between the last score kept and the first one dropped."""
     if not len(mined[2]):
-        raise ValueError("no sentence of the training split has a vector: the model knows none; give another model.")
+        raise ValueError("the model has no vector for any sentence of the training split; give another model.")
     order = np.argsort(-mined[2], kind="stable")
     scores, right = mined[2][order], _is_gold(mined[0][order], mined[1][order], bitext)
     # F1 = 2 right / (found + wanted), of the best 1, 2, 3, ... pairs
     f1 = 2 * right.cumsum() / (np.arange(1, len(right) + 1) + len(bitext.gold))
-    f1[:-1][scores[:-1] == scores[1:]] = -1  # a threshold keeps all that tie
+    f1[:-1][scores[:-1] == scores[1:]] = -1  # a threshold keeps all ties or none
     last = int(f1.argmax())
     if last + 1 == len(scores):
         return float(scores[last])
@@ -145,7 +148,7 @@ def best_threshold(mined: Mined, bitext: Comparable) -> float:
 
 
 def scores_of(counts: np.ndarray) -> np.ndarray:
-    """(..., 3) precision, recall and F1 in percent of (..., 3) sums of right, found and wanted pairs."""
+    """(..., 3) precision, recall and F1 in percent from (..., 3) sums of right, found and wanted pairs."""
     right, mined, wanted = np.moveaxis(np.asarray(counts, np.float64), -1, 0)
     parts = [right / np.maximum(mined, 1), right / np.maximum(wanted, 1), 2 * right / np.maximum(mined + wanted, 1)]
     return 100 * np.stack(parts, -1)
@@ -157,17 +160,17 @@ def f1_of(counts: np.ndarray) -> np.ndarray:
 
 
 def gold_only(source, target, method: str = "cosine") -> np.ndarray:
-    """(G,) F1 in percent of every gold target when row i's nearest of the G gold targets is taken for its translation.
+    """(G,) F1 in percent of each gold target if row i's nearest of the G gold targets is taken as its translation.
 
-    Their mean is what mteb calls F1 of its BUCC: there are no sentences without a translation, and no threshold.
+    The mean is what mteb calls F1 on BUCC: all sentences have a translation, and there is no threshold.
     """
     source, target, is_blank = blanks_marked(source, target, method)
     from hfxling.sentences.blocks import nearest  # loads torch
 
     taken = nearest(source, target, 1, method)[0][:, 0]
-    takes = ~is_blank[0] & ~is_blank[1][taken]  # without a vector nothing is taken
+    takes = ~is_blank[0] & ~is_blank[1][taken]  # a text without a vector takes nothing
     right = takes & (taken == np.arange(len(taken)))
-    # Each target is a class, wanted once and taken so many times: F1 = 2 right / (wanted + taken).
+    # Each target is a class, wanted once and taken any number of times: F1 = 2 right / (wanted + taken).
     return 200.0 * right / (1 + np.bincount(taken[takes], minlength=len(taken)))
 
 
@@ -205,9 +208,9 @@ def mining_results(
 
 
 def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
-    """Compare two F1 on the same sentences, in points: swaps of sentences' outcomes; the jackknife for the interval.
+    """Compare two F1 on the same sentences, in points: test by swapping sentences' outcomes, interval by jackknife.
 
-    `a` and `b` are (N, 3) counts of `pair_counts` by two models.
+    `a` and `b` are (N, 3) counts of `pair_counts` for two models.
     """
 
     def differences(sums: np.ndarray) -> np.ndarray:
@@ -216,7 +219,7 @@ def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
     both = np.hstack([a, b])
     difference = float(differences(both.sum(0)))
     low, high = error_interval(difference, jackknife_error(differences, both), len(both))
-    # Sentences with the same counts by both models are swapped as a group: how many of them, a binomial draw says.
+    # Sentences with the same counts are swapped as a group; a binomial draw says how many of them.
     kinds, counts = np.unique(both, axis=0, return_counts=True)
     rng = np.random.default_rng(0)
     swapped = np.stack([rng.binomial(count, 0.5, size=SWAPS) for count in counts], 1)
@@ -227,6 +230,6 @@ def f1_test(a: np.ndarray, b: np.ndarray) -> PairedTest:
 
 
 def _is_gold(rows: np.ndarray, columns: np.ndarray, bitext: Comparable) -> np.ndarray:
-    """(P,) whether pairs are gold ones."""
+    """(P,) mask of the pairs that are gold pairs."""
     width = len(bitext.target)
     return np.isin(rows * width + columns, bitext.gold[:, 0] * width + bitext.gold[:, 1])

@@ -1,4 +1,4 @@
-"""Tasks of mteb through its own API, by a model that is told the language of every text."""
+"""Tasks of mteb through its own API, with a model that is told the language of every text."""
 
 # ruff: noqa: D102 - what the methods of MtebTask do stands in Task
 
@@ -27,18 +27,18 @@ from hfxling.progress import shown
 if TYPE_CHECKING:
     from hfxling.encoders.protocol import Encoder
 
-# Codes of cards and of mteb, of the languages that this package is made for.
+# Codes in cards and their codes in mteb, for the languages that this package is made for.
 LANGUAGES = {"zh": "zho-Hans", "vi": "vie-Latn", "lo": "lao-Laoo", "th": "tha-Thai", "id": "ind-Latn", "en": "eng-Latn"}
 
 
 class MtebEncoder:
-    """An encoder of ours as mteb's `EncoderProtocol`.
+    """An `Encoder` as mteb's `EncoderProtocol`.
 
-    mteb names the languages of a subset and not of a text: the first texts of a subset are taken for its first
-    language, the next for its second; queries and documents likewise.
+    mteb names the languages of a subset, but not of a text. The texts of a subset that come first are taken to be in
+    its first language, the next ones in its second; the same goes for queries and documents.
 
     Attributes:
-        sizes: number of the first texts, by task, split and subset.
+        sizes: number of the texts that came first, by task, split and subset.
     """
 
     def __init__(self, encoder: Encoder):
@@ -69,15 +69,15 @@ class MtebEncoder:
         return SimilarityFunction.to_similarity_fn(self.encoder.method)(embeddings1, embeddings2).numpy()
 
     def similarity_pairwise(self, embeddings1, embeddings2) -> np.ndarray:
-        """(N,) the same of pairs."""
+        """(N,) the same for pairs."""
         return SimilarityFunction.to_similarity_pairwise_fn(self.encoder.method)(embeddings1, embeddings2).numpy()
 
 
 def model_meta(encoder: Encoder) -> ModelMeta:
-    """What mteb keeps of a model beside its results, read off the encoder and its card.
+    """What mteb keeps about a model besides its results, taken from the encoder and its card.
 
-    What neither of them says (release date, address of the training code) stays empty, to be filled in by hand where
-    the model is entered into mteb's own list.
+    What neither of them says (release date, address of the training code) stays empty, to be filled in by hand if the
+    model is entered into mteb's own list.
     """
     is_on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", encoder.name) and not Path(encoder.name).exists()
     known = {
@@ -106,7 +106,7 @@ def model_meta(encoder: Encoder) -> ModelMeta:
 
 
 def _of_card(name: str) -> dict:
-    """What the card of a folder or repository says; nothing where there is none."""
+    """What the card of a folder or repository says; {} if there is none."""
     path = Path(name)
     try:
         card = ModelCard.load(path / "README.md" if path.is_dir() else name).data.to_dict()
@@ -128,7 +128,7 @@ def _of_card(name: str) -> dict:
 
 
 def _language_codes(metadata: Any, subset: str) -> list[str]:
-    """ISO 639-3 codes of a subset; of one that is a language's column its own."""
+    """ISO 639-3 codes of a subset's languages; a subset that mteb does not list is its own code."""
     codes = metadata.hf_subsets_to_langscripts.get(subset) or [subset]
     return [re.split("[-_]", code)[0] for code in codes]
 
@@ -162,7 +162,7 @@ class MtebTask(Task):
             ).task_results
         except OSError as error:
             cause = " ".join(str(error).split())
-            raise FileNotFoundError(f"mteb={name}: its text cannot be had ({cause}); check the connection.") from None
+            raise FileNotFoundError(f"mteb={name}: could not fetch its text ({cause}); check the connection.") from None
         rows = []
         for split, scores in result.scores.items():
             for score in scores:
@@ -188,6 +188,6 @@ def mteb_tasks(
         try:
             task = mteb.get_task(name, languages=list(languages) or None)
         except KeyError as error:
-            raise ValueError(f"mteb={name!r} is no task of mteb {mteb.__version__} ({error.args[0]}).") from None
+            raise ValueError(f"mteb={name!r} is not a task of mteb {mteb.__version__} ({error.args[0]}).") from None
         tasks[f"mteb:{name}"] = MtebTask(pictures=None, task=task, batch_size=batch_size, results=results)
     return tasks

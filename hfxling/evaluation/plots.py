@@ -13,7 +13,7 @@ from hfxling.files import atomic_path
 from hfxling.sentences.neighbours import unit_or_zero
 
 _COLORS = ("#d1495b", "#30638e")
-# Fonts with letters that the default one lacks; those that are installed are used, letter by letter.
+# Fonts with letters that the default font lacks; the installed ones are used, letter by letter.
 _FONTS = (
     *("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei"),
     *("Noto Sans Lao", "Noto Sans Thai", "Lao UI", "Leelawadee UI", "Phetsarath OT", "Arial Unicode MS"),
@@ -21,7 +21,7 @@ _FONTS = (
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is there; who calls a function of this module asks first."""
+    """Whether matplotlib is installed; ask before calling a function of this module."""
     return find_spec("matplotlib") is not None
 
 
@@ -39,7 +39,7 @@ def _save_png(figure, path: str | Path) -> None:
 
 
 def project_2d(*groups: np.ndarray) -> list[np.ndarray]:
-    """The (N, D) groups on the two principal components of their unit vectors taken together, (N, 2) each."""
+    """The (N, D) groups projected on the first two principal components of all their unit vectors, (N, 2) each."""
     units = [unit_or_zero(group) for group in groups]
     together = np.concatenate(units)
     mean = together.mean(0)
@@ -55,10 +55,10 @@ def scatter_before_after(
     *,
     limit: int = 500,
 ) -> None:
-    """Write a PNG: both languages' sentence vectors before and after training, a thin line joining each pair.
+    """Write a PNG: both languages' sentence vectors before and after training, with a thin line joining each pair.
 
-    `before` and `after` are (N, D) source and target vectors of the same sentences, of which `limit` are drawn at most;
-    `languages` are the legend's codes of the two sides.
+    `before` and `after` are (N, D) source and target vectors of the same sentences, of which at most `limit` are drawn;
+    `languages` are the codes of the two sides, for the legend.
     """
     from matplotlib.collections import LineCollection
 
@@ -79,14 +79,14 @@ def scatter_tokens(
     *,
     pairs: int = 100,
 ) -> None:
-    """Write a PNG of token vectors by language, one panel a stage (DAP paper, Fig. 1: 100 sentence pairs).
+    """Write a PNG of token vectors by language, one panel per stage (DAP paper, Fig. 1: 100 sentence pairs).
 
     Args:
-        path: of the PNG.
-        stages: title (e.g. "before", "after") -> source and target sides, each one (words, H) array a sentence; rows
-            that are not finite are left out.
+        path: file to write.
+        stages: title (e.g. "before", "after") -> source and target sides, each with one (words, H) array per sentence;
+            rows that are not finite are left out.
         languages: codes of the two sides, for the legend.
-        pairs: sentence pairs drawn at most.
+        pairs: largest number of sentence pairs to draw.
     """
     figure, panels = _panels(5 * len(stages), count=len(stages))
     for axes, (title, sides) in zip(panels, stages.items()):
@@ -131,14 +131,15 @@ def draw_alignment(
 ) -> None:
     """Write a PNG of (S, T) weights, 0..1, in grey: S source units downwards, T target units across, links framed.
 
-    Every label begins with the unit's position, so that it can be told even where no font has its letters.
+    Every label begins with the unit's position, so that it can be identified even if no font has its letters.
     """
     from matplotlib import font_manager
     from matplotlib.patches import Rectangle
 
     matrix = np.asarray(matrix)
     if matrix.shape != (len(source), len(target)) or not matrix.size:
-        raise ValueError(f"a matrix of shape {matrix.shape} is no alignment of {len(source)} and {len(target)} units.")
+        counts = f"{len(source)} source and {len(target)} target units"
+        raise ValueError(f"a matrix of shape {matrix.shape} does not fit {counts}; give one of that shape.")
     installed = {font.name for font in font_manager.fontManager.ttflist}
     family = ["DejaVu Sans", *(name for name in _FONTS if name in installed)]
     rows, columns = matrix.shape

@@ -1,4 +1,4 @@
-"""What a linear classifier can read off sentence vectors: here, the language they were written in."""
+"""What a linear classifier can tell from sentence vectors: here, the language of the text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .results import EvalResult
 
 
 def language_probe(vectors, languages: Sequence[str], groups) -> np.ndarray:
-    """Train a logistic regression to tell the language of unit vectors, and test it on others, 30 % of the groups.
+    """Train a logistic regression to tell the language of unit vectors, and test it on 30 % of the groups.
 
     Args:
         vectors: (N, D) sentence vectors, of any length.
         languages: the N languages.
-        groups: (N,) what stays together on one side of the split, such as the number of the pair: a sentence's
-            translation must not be in the training part.
+        groups: (N,) groups that stay on one side of the split, such as the number of the pair: the translation of a
+            test sentence must not be in the training part.
 
     Returns:
-        (M,) True where the language of a held-out vector was told; the mean is the accuracy.
+        (M,) True if the language of a held-out vector was recognised; the mean is the accuracy.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupShuffleSplit
@@ -31,7 +31,7 @@ def language_probe(vectors, languages: Sequence[str], groups) -> np.ndarray:
 
     vectors, languages = unit(vectors), np.asarray(languages)
     if len(set(languages.tolist())) < 2 or len(np.unique(groups)) < 4:
-        raise ValueError("A language probe needs two languages and four groups at least.")
+        raise ValueError("A language probe needs at least two languages and four groups; give more text.")
     train, test = next(GroupShuffleSplit(1, test_size=0.3, random_state=0).split(vectors, groups=groups))
     classifier = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
     classifier.fit(vectors[train], languages[train])
@@ -50,8 +50,8 @@ def probe_result(
 ) -> EvalResult:
     """Accuracy of `language_probe` in percent, with its 95 % interval.
 
-    `baseline` is another system's vectors of the same sentences; the row then carries the paired test. `settings` are
-    joined to the row's, which also say what guessing the commonest language reaches; `fields` are those of
+    `baseline` are another system's vectors of the same sentences; the row then holds the paired test. `settings` are
+    added to the row's, which also say what guessing the most frequent language reaches; `fields` are those of
     `EvalResult`: dataset, split, revision, model, seed.
     """
     hits = 100.0 * language_probe(vectors, languages, groups)

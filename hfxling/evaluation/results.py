@@ -1,4 +1,4 @@
-"""Result rows, the results.json they live in, and tables of them."""
+"""Result rows, the results.json that holds them, and tables of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PACKAGES = ("hfxling", "torch", "transformers", "sentence-transformers", "datase
 
 @dataclass(frozen=True)
 class EvalResult:
-    """One measured number and all that is needed to say what it is.
+    """One measured number and everything needed to say what it is.
 
-    `settings` say what else changes the number: centring, method, stage ("before" or "after" training) and the like.
+    `settings` say what else changes the number: centring, method, stage ("before" or "after" training) and so on.
     """
 
     metric: str  # e.g. "P@1", "AER"
     value: float  # in `unit`
-    n: int  # items it was measured on: queries, sentence pairs, dictionary words
+    n: int  # number of items it was measured on: queries, sentence pairs, dictionary words
     dataset: str  # name or Hub id
-    split: str  # e.g. "test", or what part of the data was used
+    split: str  # e.g. "test", or which part of the data was used
     direction: str | None = None  # e.g. "zh->vi"
-    unit: str = "%"  # or whatever the value is in; "" for plain numbers such as correlations
+    unit: str = "%"  # or another unit; "" for plain numbers such as correlations
     low: float | None = None  # lower end of the 95% interval, in `unit`
     high: float | None = None
     revision: str | None = None  # the dataset's commit, or `content_hash` of its texts
@@ -42,17 +42,17 @@ class EvalResult:
     model_revision: str | None = None  # its commit or content hash
     seed: int | None = None  # of the training run
     settings: dict = field(default_factory=dict)
-    items: Items | None = field(default=None, compare=False, repr=False)  # what it was measured on, one by one
+    items: Items | None = field(default=None, compare=False, repr=False)  # outcomes of the single items
 
     def __post_init__(self):
-        """Plain numbers: numpy's would stand in a card's YAML as Python objects, which the Hub cannot read."""
+        """Make numbers plain: numpy's would become Python objects in a card's YAML, which the Hub cannot read."""
         for name, kind in (("value", float), ("n", int), ("low", float), ("high", float)):
             number = getattr(self, name)
             object.__setattr__(self, name, None if number is None else kind(number))
 
     @property
     def digits(self) -> int:
-        """Decimals that its numbers are shown with."""
+        """Number of decimals that its numbers are shown with."""
         return 1 if self.unit == "%" else 3
 
 
@@ -68,18 +68,18 @@ def package_versions() -> dict[str, str]:
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and of those that it started and that have ended, by now."""
+    """CPU seconds so far of this process and of the processes that it started and that have ended."""
     return sum(os.times()[:4])
 
 
 def cpu_minutes(earlier: Mapping | None = None) -> dict[str, float]:
-    """The entry of a results file that says how many CPU minutes it took, for `extra` of `write_results`.
+    """The entry of a results file with its CPU minutes, for `extra` of `write_results`.
 
     They are those of this process and of the processes that it started and that have ended.
 
     Args:
-        earlier: the file of a run that this one goes on with, as it was read; its minutes are added. Where it does not
-            say them, there is no entry: nobody knows how long both took.
+        earlier: content of the results file that this run continues; its minutes are added. If it does not state them,
+            there is no entry, as the total is unknown.
     """
     spent = cpu_seconds() / 60
     if earlier is None:
@@ -104,13 +104,13 @@ def write_results(
     top-level entries. `with_items` keeps the outcome of every item, for `hfxling.evaluation.compare`.
 
     Raises:
-        ValueError: a NaN or infinite number, named by its metric; what JSON cannot hold.
+        ValueError: for a NaN or infinite number (the message names its metric), or what JSON cannot hold.
     """
     for row in rows:
         for name, number in (("value", row.value), ("low", row.low), ("high", row.high)):
             if number is not None and not math.isfinite(number):
                 label = " ".join(filter(None, (row.metric, row.direction, f"on {row.dataset} {row.split}")))
-                raise ValueError(f"{label}: {name} is {number}. Only finite numbers are written to {path}.")
+                raise ValueError(f"{label}: {name} is {number}, but {path} holds only finite numbers.")
     content: dict[str, Any] = {"versions": package_versions()}
     if recipe is not None:
         content["recipe"] = recipe
@@ -126,7 +126,7 @@ def write_results(
 
 
 def results_text(rows: Sequence[Mapping], entries: Mapping) -> str:
-    """The text of a results file: its rows first, one a line, then the other entries."""
+    """The text of a results file: its rows first, one per line, then the other entries."""
     lines = ",\n".join(json.dumps(row, ensure_ascii=False, default=_plain) for row in rows)
     text = json.dumps(entries, ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
     others = text.removeprefix("{\n")
@@ -137,19 +137,19 @@ def read_results(path: str | Path) -> list[EvalResult]:
     """Read the rows of a file written by `write_results`.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: not JSON, no list of results, or a row with missing, unknown or mistyped fields.
+        FileNotFoundError: if there is no such file.
+        ValueError: if it is not JSON, has no list of results, or a row has missing, unknown or mistyped fields.
     """
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such results file. Run the evaluation that writes it.")
+        raise FileNotFoundError(f"{path}: no such results file; run the evaluation that writes it.")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and numbers of thousands of digits among them
-        raise ValueError(f"{path}: not a results file ({error}). Write it again with the evaluation.") from None
+        raise ValueError(f"{path}: not a results file ({error}); run the evaluation again.") from None
     rows = content.get("results") if isinstance(content, dict) else None
     if not isinstance(rows, list):
-        raise ValueError(f"{path}: no list 'results' in it, so not a results file of hfxling.")
+        raise ValueError(f"{path}: not a results file of hfxling, as it has no list 'results'; give another file.")
     return [_read_row(row, f"{path}: results[{i}]") for i, row in enumerate(rows)]
 
 
@@ -178,17 +178,17 @@ def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> st
 
 
 def p_told(p_value: float) -> str:
-    """What stands behind "p": no p-value is 0."""
+    """The text after "p": "= 0.012" or "< 0.001", as no p-value is 0."""
     return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
 def interval_told(low: float, high: float, digits: int = 1) -> str:
-    """Both ends of an interval; a hyphen between them only where it is no second minus sign."""
+    """Both ends of an interval, with "to" between them instead of a hyphen if the first is negative."""
     return f"{low:.{digits}f}{' to ' if low < 0 else '-'}{high:.{digits}f}"
 
 
 def _compact(row: EvalResult, with_items: bool) -> dict:
-    """A row for one line of the file: without empty fields, numbers to six decimals."""
+    """A row as one line of the file: without empty fields, numbers with six decimals."""
     content = vars(row) | {"items": row.items.pack() if with_items and row.items else None}
     compact = {}
     for name, value in content.items():
@@ -198,7 +198,7 @@ def _compact(row: EvalResult, with_items: bool) -> dict:
 
 
 def as_json(content):
-    """Content as it reads back from a results file."""
+    """Content as it would be read back from a results file."""
     return json.loads(json.dumps(content, default=_plain))
 
 
@@ -236,7 +236,7 @@ def _read_row(row, where: str) -> EvalResult:
     try:
         items = Items.unpack(row["items"]) if "items" in row else None
     except ValueError as error:
-        raise ValueError(f"{where}: {error}; measure it anew.") from None
+        raise ValueError(f"{where}: {error}; measure it again.") from None
     return EvalResult(**row | {"items": items})
 
 
@@ -245,7 +245,7 @@ def _is_number(value) -> bool:
 
 
 def _is_of_numbers(column: Sequence[object]) -> bool:
-    """Whether a column holds numbers, and nothing else but empty cells."""
+    """Whether a column holds only numbers and empty cells."""
     values = [value for value in column if value is not None]
     return bool(values) and all(map(_is_number, values))
 

@@ -1,7 +1,7 @@
 """Cross-lingual sentence retrieval: does a sentence find its own translation among all the others?
 
-Takes arrays of sentence vectors and never a model, so that any encoder runs through the same code. Row i of the source
-translates row i of the target.
+The functions take arrays of sentence vectors, never a model, so that every encoder runs through the same code. Row i of
+the source translates row i of the target.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .averages import mean_result
 from .results import EvalResult
 
 CENTERINGS = ("none", "train", "corpus")
-ENCODER = "encoder"  # the model as it came, in rows of what was learnt from it
+ENCODER = "encoder"  # name of the untrained encoder among rows of models that were trained from it
 
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """How every query of one direction ranked its own translation."""
+    """The ranks of the queries' own translations in one direction."""
 
     direction: str  # e.g. "zh->vi"
     ranks: np.ndarray  # (N,) 1-based, query by query
-    settings: dict  # method and centring, `csls_k` for CSLS, `candidates` where there are more of them than queries
+    settings: dict  # method and centring, `csls_k` for CSLS, `candidates` if there are more of them than queries
 
 
 def language_mean(x) -> np.ndarray:
-    """(D,) mean of the unit vectors of one language, those of zeros left out: what `postprocess` subtracts."""
+    """(D,) mean of the unit vectors of one language, without rows of zeros: what `postprocess` subtracts."""
     is_blank = blank_rows(x)
     if is_blank.any():
         x = np.asarray(x)[~is_blank]
@@ -42,10 +42,11 @@ def language_mean(x) -> np.ndarray:
 def postprocess(x, mean=None) -> np.ndarray:
     """The steps ["unit", "center", "unit"] on (N, D) vectors of one language, `mean` being from `language_mean`.
 
-    Without a mean it is length-normalising alone. Rows of zeros stay such.
+    Without a mean, the vectors are only length-normalised. Rows of zeros stay zeros.
 
     Raises:
-        ValueError: a mean of another width; rows with NaN or infinite numbers, or without a direction after centring.
+        ValueError: for a mean of another dimension; for rows with NaN or infinite numbers, or that are zero after
+            centring.
     """
     is_blank = blank_rows(x)
     if is_blank.any():
@@ -58,7 +59,7 @@ def postprocess(x, mean=None) -> np.ndarray:
         return x
     mean = np.asarray(mean, dtype=np.float32)
     if mean.shape != x.shape[1:]:
-        raise ValueError(f"The language mean has shape {mean.shape}, the vectors need {x.shape[1:]}.")
+        raise ValueError(f"The language mean has shape {mean.shape}, but the vectors need {x.shape[1:]}.")
     x -= mean
     return unit(x)
 
@@ -69,50 +70,50 @@ def gold_ranks(
     """Rank every sentence's own translation among all candidates, in both directions at once.
 
     The similarity matrix is computed once, block by block, and never held as a whole. A rank is the number of
-    candidates at least as similar as the translation, itself included, so ties count against the model. Close calls are
-    decided in float64, so that ranks do not hang on the block size or the machine's matrix product. A row of zeros, of
-    a text without a vector, is like nothing, and neither is its translation found. Inner products are taken
-    as they are.
+    candidates that are at least as similar as the translation, which is included, so ties count against the model.
+    Close calls are decided in float64, so that ranks do not depend on the block size or the machine's matrix product. A
+    row of zeros, of a text without a vector, is similar to nothing, so its translation is never found, either. Inner
+    products are taken as they are.
 
     Args:
         source: (N, D) sentence vectors, of any length.
         target: (M, D), M >= N; row i < N translates source row i, later rows are further candidates for the sources.
         method: "cosine", "dot" (see `nearest`), or "csls": 2 cos(x, y) minus the mean cosines of x's and of y's
             `csls_k` nearest neighbours on the other side (all N and M rows), which takes one more pass.
-        csls_k: neighbours for CSLS; 10 is the value of its authors.
-        block_size: rows and columns of a block.
+        csls_k: number of neighbours for CSLS; 10 is the value of its authors.
+        block_size: number of rows and columns of a block.
 
     Returns:
         Source-to-target ranks among M targets and target-to-source ranks among N sources, both (N,) int64 and 1-based.
-        A text without a vector, or whose translation has none, has the rank behind the last one.
+        A text without a vector, or whose translation has none, gets the rank after the last one.
 
     Raises:
-        ValueError: shapes that do not fit, vectors with NaN or infinite numbers, an unknown method, `csls_k` beyond the
-            data.
+        ValueError: for shapes that do not fit, vectors with NaN or infinite numbers, an unknown method, or a `csls_k`
+            larger than the data.
     """
     source, target, is_blank = blanks_marked(source, target, method)
     source, target = ranking_vectors(source, target, method, csls_k=csls_k, block_size=block_size)
     n = source.shape[0]
     if target.shape[0] < n:
-        raise ValueError(f"{n} source rows need as many target rows, got {target.shape[0]}: row i translates row i.")
+        raise ValueError(f"{n} source rows need at least {n} target rows, got {target.shape[0]}.")
     gold = exact_scores(source, target, np.arange(n), np.arange(n)) - TIE[method]
     forward, backward = np.zeros(n, np.int64), np.zeros(n, np.int64)
     for rows, columns, block in score_blocks(source, target, block_size):
         if rows.start == columns.start:  # blocks are square, so these hold the diagonal
             np.fill_diagonal(block, np.inf)  # the translation itself counts once, whatever the rounding
         forward[rows] += _count_per_row(reaching(block, gold[rows, None], source[rows], target[columns]))
-        if columns.start < n:  # targets from row n on are candidates, and look for nothing themselves
+        if columns.start < n:  # targets from row n on are only candidates
             columns = slice(columns.start, min(columns.stop, n))
             block = block[:, : columns.stop - columns.start]
             backward[columns] += _count_per_column(reaching(block, gold[columns], source[rows], target[columns]))
     is_missed = is_blank[0] | is_blank[1][:n]
-    forward[is_missed] = target.shape[0] + 1  # behind all others, so that no k finds it
+    forward[is_missed] = target.shape[0] + 1  # after all others, so that no k finds it
     backward[is_missed] = n + 1
     return forward, backward
 
 
 def blanks_marked(source, target, method: str) -> tuple:
-    """Both sides' vectors, by cosine such that those of zeros are unlike all others, and (N,) and (M,) which are."""
+    """Both sides' vectors, and (N,) and (M,) masks of the rows of zeros, which cosines get as unlike all others."""
     if method == "dot":
         return source, target, [np.zeros(source.shape[0], bool), np.zeros(target.shape[0], bool)]
     is_blank = [blank_rows(source), blank_rows(target)]
@@ -122,17 +123,17 @@ def blanks_marked(source, target, method: str) -> tuple:
 
 
 def unlike_blanks(source: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
-    """(N, D + 2) vectors, in which a text without known segments, whose own is zero, is unlike the whole other side."""
+    """(N, D + 2) vectors in which a text without known segments (a row of zeros) is unlike the whole other side."""
     unlike = []
     for side, vectors in enumerate((source, target)):
-        marks = np.zeros((len(vectors), 2), vectors.dtype)  # a component for the blanks of each side, so none meet
+        marks = np.zeros((len(vectors), 2), vectors.dtype)  # one component per side, so that blanks never match
         marks[:, side] = ~vectors.any(1)
         unlike.append(np.hstack([vectors, marks]))
     return unlike
 
 
 def hits_at(ranks, k: int) -> np.ndarray:
-    """(N,) 100 where a rank is `k` or better, else 0: P@k in percent, query by query."""
+    """(N,) 100 if a rank is `k` or better, else 0: P@k in percent, query by query."""
     if k < 1:
         raise ValueError(f"P@{k} does not exist; k starts at 1.")
     return 100.0 * (np.asarray(ranks) <= k)
@@ -154,17 +155,17 @@ def rank_translations(
     Args:
         source: (N, D) sentence vectors.
         target: (M, D), M >= N, as for `gold_ranks`.
-        source_lang: language code, for the rankings' names.
-        target_lang: the same of the target.
-        methods: any of "cosine", "csls", or "dot" alone, which takes the vectors as they are, scipy's sparse ones too.
+        source_lang: code of the source language, for the rankings' names.
+        target_lang: code of the target language.
+        methods: any of "cosine", "csls"; or "dot" alone, which takes the vectors as they are, also scipy's sparse ones.
         centering: "none"; "train" subtracts `means`, learned from training text; "corpus" subtracts the means of the
-            very vectors given, which uses the test text and cannot be had for a single sentence.
-        means: `language_mean` of the training text of source and target; used and required by "train" only.
-        csls_k: neighbours for CSLS.
+            given vectors, which uses the test text and is impossible for a single sentence.
+        means: `language_mean` of the training text of source and target; only for "train", which requires them.
+        csls_k: number of neighbours for CSLS.
 
     Raises:
-        ValueError: an unknown centring, "train" without both means, "dot" with another method or centred, and all that
-            `gold_ranks` raises.
+        ValueError: for an unknown centring, "train" without both means, "dot" with another method or centring, and
+            whatever `gold_ranks` refuses.
     """
     if centering not in CENTERINGS:
         raise ValueError(f"centering={centering!r} is not one of {', '.join(CENTERINGS)}.")
@@ -178,7 +179,7 @@ def rank_translations(
             "(language_mean); give them, or choose centering='none' or 'corpus'."
         )
     if "dot" in methods and (len(methods) > 1 or centering != "none"):
-        raise ValueError("method 'dot' takes the vectors as they are: give it alone, and centering 'none'.")
+        raise ValueError("method 'dot' takes the vectors as they are: give no other method, and centering='none'.")
     if "dot" not in methods:
         source, target = postprocess(source, means[0]), postprocess(target, means[1])
     extra = {"candidates": target.shape[0]} if target.shape[0] > source.shape[0] else {}
@@ -205,16 +206,16 @@ def ranking_results(
 
     Args:
         rankings: from `rank_translations`.
-        ks: a row for each k.
-        baseline: another model's rankings of the same queries under the same methods; each row's settings then carry
-            the paired test against it, in percentage points, as "paired".
-        settings: joined to every row's settings, e.g. {"stage": "after"}.
+        ks: values of k; there is a row for each.
+        baseline: another model's rankings of the same queries by the same methods; each row's settings then hold the
+            paired test against it, in percentage points, as "paired".
+        settings: added to every row's settings, e.g. {"stage": "after"}.
         **fields: further `EvalResult` fields: dataset, split, revision, model, model_revision, seed.
     """
     if baseline is not None:
         ours = [(ranking.direction, ranking.settings) for ranking in rankings]
         if ours != [(ranking.direction, ranking.settings) for ranking in baseline]:
-            raise ValueError("The baseline has other directions, methods or centering; rank both models alike.")
+            raise ValueError("The baseline has other directions, methods or centering; rank both models the same way.")
     rows = []
     for i, ranking in enumerate(rankings):
         for k in ks:
@@ -235,13 +236,13 @@ def ranking_results(
 def before_after_results(
     hits: Mapping[str, Sequence[np.ndarray]], languages: tuple[str, str], *, settings: Mapping | None = None, **fields
 ) -> list[EvalResult]:
-    """P@1 in both directions of what is learnt and of the encoder as it came, against which it is tested.
+    """P@1 in both directions of trained models and of the untrained encoder, against which they are tested.
 
     Args:
-        hits: by name (N,) 100 where a translation was found, else 0, from source to target and back; of `ENCODER` what
-            was before, where there is one.
-        languages: of source and target.
-        settings: joined to every row's, which also say stage and name.
+        hits: by model name, for source to target and back, (N,) 100 if a translation was found, else 0; under `ENCODER`
+            those of the untrained encoder, if there is one.
+        languages: codes of source and target.
+        settings: added to every row's, which also state stage and name.
         **fields: further `EvalResult` fields: dataset, split, revision, model, seed.
     """
     rows = []
@@ -267,7 +268,19 @@ def retrieval_results(
     csls_k: int = 10,
     **fields,
 ) -> list[EvalResult]:
-    """P@k of both directions as result rows: `rank_translations`, then `ranking_results`, which takes `fields`."""
+    """P@k in both directions as result rows with 95% intervals; ties count as misses.
+
+    Args:
+        source: (N, D) sentence vectors.
+        target: (M, D) vectors, M >= N; row i < N translates source row i, later rows are further candidates.
+        source_lang: code of the source language.
+        target_lang: code of the target language.
+        methods: any of "cosine", "csls"; or "dot" alone, for sparse vectors, too.
+        centering: "none"; "train", which subtracts `means`; or "corpus", which subtracts the means of these vectors.
+        means: means of source and target training vectors, for "train".
+        csls_k: number of neighbours for CSLS.
+        **fields: further arguments of `ranking_results`, and fields of `EvalResult` (dataset, split, model, ...).
+    """
     return ranking_results(
         rank_translations(
             source,
@@ -288,7 +301,7 @@ def _count_per_row(mask: np.ndarray) -> np.ndarray:
 
 
 def _count_per_column(mask: np.ndarray) -> np.ndarray:
-    # A byte holds 255: summing so many rows at a time in bytes is 8 x faster than mask.sum.
+    # A byte counts to 255: summing 255 rows at a time in bytes is 8 x faster than mask.sum.
     bytes_ = mask.view(np.uint8)
     starts = range(0, len(mask), 255)
     return sum(bytes_[i : i + 255].sum(axis=0, dtype=np.uint8).astype(np.int64) for i in starts)

@@ -1,4 +1,4 @@
-"""Short and coarse copies of sentence vectors: what they cost in retrieval, for who stores millions of them."""
+"""Shortened and quantised sentence vectors: what they cost in retrieval, for stores of millions of vectors."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from .retrieval import Ranking, gold_ranks, ranking_results, unlike_blanks
 
 DIMENSIONS = (64, 128, 256)  # and all
 PRECISIONS = ("float32", "int8", "binary")  # as sentence_transformers.quantize_embeddings has them
-BITS = {"float32": 32, "int8": 8, "binary": 1}  # of a component
-MOST = 5000  # training sentences a side that give the range of int8
+BITS = {"float32": 32, "int8": 8, "binary": 1}  # per component
+MOST = 5000  # training sentences per side that give the range of int8
 
 
 @dataclass(frozen=True, eq=False)
 class FinalVectors:
-    """What a finished model gives for the two sides of a test set."""
+    """A finished model's vectors of the two sides of a test set."""
 
     languages: tuple[str, str]
     test: Sequence[np.ndarray]  # (N, D) each, row i of the source translates row i of the target
-    train: Sequence[np.ndarray]  # (M, D) each of training text, from which ranges are taken
+    train: Sequence[np.ndarray]  # (M, D) each, of training text, for the ranges
     fields: dict  # of `EvalResult`: dataset, split, revision, model, seed
 
 
 def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
     """P@1 by cosine with the first 64, 128, 256 and all components, each as float32, int8 and binary.
 
-    Rows have the settings `dimensions`, `precision` and `bytes` of a vector, those of int8 the `range` of the codes.
-    int8 codes are compared by cosine, bits by how many agree; a vector of zeros is unlike all others.
+    Rows have the settings `dimensions`, `precision` and `bytes` of a vector; with int8 also the `range` of the codes.
+    int8 codes are compared by cosine, bits by the number that agree; a vector of zeros is unlike all others.
     """
     width = vectors.test[0].shape[1]
     source, target = vectors.languages
@@ -58,14 +58,14 @@ def short_vector_results(vectors: FinalVectors) -> list[EvalResult]:
 
 
 def coded(vectors: np.ndarray, precision: str, most: float) -> np.ndarray:
-    """(N, D) float32 vectors that have the cosines of the codes; rows of zeros stay such.
+    """(N, D) float32 vectors with the same cosines as the codes; rows of zeros stay zeros.
 
     Args:
-        vectors: at unit length.
+        vectors: vectors of unit length.
         precision: one of `PRECISIONS`.
-        most: int8 codes divide -most to most, for all components alike. A range for each of them, as
-            `calibration_embeddings` gives, would make weak components as heavy as strong ones: on NTREX zh-vi it costs
-            a CCA half of what it finds.
+        most: int8 codes divide the range from -most to most, the same for all components. A range per component, as
+            `calibration_embeddings` gives, would make weak components as heavy as strong ones: on NTREX zh-vi a CCA
+            then finds half as many translations.
     """
     if precision == "float32":
         return vectors

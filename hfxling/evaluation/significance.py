@@ -1,7 +1,7 @@
 """Intervals and tests over per-item scores: Wilson's for rates, Student's t, and paired sign-flip permutation tests.
 
-The p-values are those of scipy.stats.permutation_test, which draws flips where they can be enumerated: of hits ours are
-exact.
+The p-values are those of scipy.stats.permutation_test, which draws flips even if they can be enumerated; ours are exact
+for hits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A work limit, not statistics: beyond it the code changes algorithm, never its answer's meaning.
+# A limit on work, not on statistics: beyond it the algorithm changes, but not the meaning of the result.
 _MAX_OUTCOMES = 2**20  # up to here every outcome of a sign-flip test is enumerated
 
 Interval = tuple[float | None, float | None]
@@ -23,33 +23,33 @@ class PairedTest:
     """Outcome of `paired_test`."""
 
     difference: float  # mean of a - b, in the unit of the scores
-    low: float | None  # lower end of the 95 % interval of the difference; None of a single item
+    low: float | None  # lower end of the 95 % interval of the difference; None for a single item
     high: float | None
-    p_value: float  # two-sided probability of a difference at least this large if the two models were exchangeable
+    p_value: float  # two-sided probability of a difference at least this large if the models were exchangeable
 
 
 def mean_interval(values, *, hit: float = 100.0) -> Interval:
     """95 % interval (low, high) of the mean of (N,) per-item scores, in their unit.
 
-    Scores that are all 0 or `hit` are misses and hits: Wilson's interval of their rate, which has a width for 100 of
-    100, too. Others: Student's t, whose ends are equal where all scores are, and (None, None) of a single score.
+    If all scores are 0 or `hit` (misses and hits), it is Wilson's interval of their rate, which has a width even for
+    100 hits of 100. Otherwise it is Student's t, whose ends are equal if all scores are; (None, None) for one score.
 
     Raises:
-        ValueError: no values, a NaN or infinite value.
+        ValueError: for no values, or a NaN or infinite one.
     """
     values = _scores(values)
     if np.isin(values, (0, hit)).all():
         from scipy.stats import binomtest
 
         hits, count = np.count_nonzero(values), len(values)
-        # Tested for being what it is: the p-value, which nobody asks for here, takes ten times as long for other rates.
+        # Tested against its own rate: the p-value, unused here, takes ten times as long for other rates.
         rate = binomtest(hits, count, hits / count).proportion_ci(0.95, method="wilson")
         return hit * float(rate.low), hit * float(rate.high)
     return _students(values)
 
 
 def error_interval(value, error, count: int) -> Interval:
-    """95 % interval by Student's t around an estimate from `count` items with a standard error; (None, None) of one."""
+    """95 % interval by Student's t for an estimate with a standard error from `count` items; (None, None) for one."""
     from scipy.stats import t
 
     if count < 2:
@@ -61,7 +61,7 @@ def error_interval(value, error, count: int) -> Interval:
 def ratio_interval(value, error, count: int) -> Interval:
     """95 % interval of a ratio of sums over `count` items, in percent, from its standard error.
 
-    At 0 and 100 every item says the same and there is no error to go by: Wilson's of so many items then.
+    At 0 and 100 all items agree and the error is zero; Wilson's interval for the number of items is used instead.
     """
     if min(value, 100 - value) < 1e-9:
         return mean_interval(np.full(count, round(float(value))))
@@ -77,14 +77,14 @@ def share_interval(shares: np.ndarray) -> Interval:
 
 
 def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.ndarray:
-    """Standard errors of smooth statistics of sums over items, by leaving out each of them in turn (Tukey 1958).
+    """Standard errors of smooth statistics of sums over items, by leaving out each item in turn (Tukey 1958).
 
     Args:
-        statistic: (N, K) sums -> (N,) values of one statistic or (N, M) of several.
-        items: (N, K) what is summed.
+        statistic: function from (N, K) sums to (N,) values of one statistic or (N, M) of several.
+        items: (N, K) values that are summed.
 
     Returns:
-        () or (M,), 0 of a single item.
+        () or (M,) standard errors; 0 for a single item.
     """
     items = np.asarray(items, np.float64)
     one_left_out = statistic(items.sum(0) - items)
@@ -92,9 +92,9 @@ def jackknife_error(statistic: Callable[[np.ndarray], np.ndarray], items) -> np.
 
 
 def average_interval(values: Sequence[float], intervals: Sequence[Interval]) -> Interval:
-    """Interval of the mean of independent estimates from theirs, by square and add (Zou & Donner 2008).
+    """Interval of the mean of independent estimates from their intervals, by square and add (Zou & Donner 2008).
 
-    (None, None) where one of them has none.
+    (None, None) if one of them has no interval.
     """
     if any(None in ends for ends in intervals):
         return None, None
@@ -105,7 +105,7 @@ def average_interval(values: Sequence[float], intervals: Sequence[Interval]) -> 
 
 
 def holm(p_values) -> np.ndarray:
-    """(M,) p-values corrected for their number (Holm 1979): below a level, all of them hold at that level together."""
+    """(M,) p-values corrected for their number (Holm 1979): those below a level hold at that level all together."""
     p_values = np.asarray(p_values, np.float64)
     order = np.argsort(p_values, kind="stable")
     steps = p_values[order] * np.arange(len(order), 0, -1)  # the smallest times M, the next times M - 1, ...
@@ -117,22 +117,22 @@ def holm(p_values) -> np.ndarray:
 def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000) -> PairedTest:
     """Compare two models on the same items.
 
-    The p-value is the sign-flip permutation test's: under the null hypothesis each item's difference could as well have
-    had the other sign. It is exact wherever the outcomes can be enumerated: for 0/1 scores always (there it equals
-    McNemar's exact test), for real scores up to about 20 differing items; otherwise `samples` flips are drawn.
+    The p-value is that of the sign-flip permutation test: under the null hypothesis each item's difference could as
+    well have the other sign. It is exact if the outcomes can be enumerated: always for 0/1 scores (it then equals
+    McNemar's exact test), for real scores up to about 20 differing items. Otherwise `samples` flips are drawn.
 
     Args:
         a: (N,) per-item scores of the first model, e.g. hits, or hits averaged over seeds.
-        b: (N,) scores of the second model, item for item.
-        hit: score of a hit, where scores are hits and misses.
-        samples: flips where the test is not exact.
+        b: (N,) scores of the second model on the same items.
+        hit: score of a hit, if scores are hits and misses.
+        samples: number of flips drawn if the test is not exact.
 
     Raises:
-        ValueError: unequal lengths, no items, a NaN or infinite score.
+        ValueError: for unequal lengths, no items, or a NaN or infinite score.
     """
     a, b = _scores(a), _scores(b)
     if a.shape != b.shape:
-        raise ValueError(f"Paired scores need the same items on both sides, got {len(a)} and {len(b)}.")
+        raise ValueError(f"Paired scores need the same items on both sides, got {len(a)} and {len(b)} scores.")
     difference = a - b
     p_value = _sign_flip_p(difference, samples, np.random.default_rng(0))
     are_hits = np.isin([a, b], (0, hit)).all()
@@ -141,10 +141,10 @@ def paired_test(a, b, *, hit: float = 100.0, samples: int = 20_000) -> PairedTes
 
 
 def difference_interval(difference, hit: float = 100.0) -> Interval:
-    """95 % interval of the mean of (N,) differences between hits and misses of two models.
+    """95 % interval of the mean of (N,) differences between the hits and misses of two models.
 
-    Student's t after each model was given one more hit that the other misses (Bonett & Price 2012): equal models have a
-    width, too.
+    It is Student's t after each model is given one more hit that the other misses (Bonett & Price 2012), so that even
+    equal models get an interval with a width.
     """
     low, high = _students(np.append(difference, (hit, -hit)))
     return max(low, -hit), min(high, hit)
@@ -180,7 +180,7 @@ def _sign_flip_p(difference: np.ndarray, samples: int, rng: np.random.Generator)
         return float((1 + np.count_nonzero(np.abs(sums) >= observed)) / (samples + 1))
     from scipy.stats import binom
 
-    # Of items of one size only the number that go up matters: all combinations of these numbers, and their chances.
+    # Of items of equal size only the number that go up matters: all combinations of these numbers, with probabilities.
     sums, chances = np.zeros(1), np.ones(1)
     for size, count in zip(sizes, counts):
         ups = np.arange(count + 1)

@@ -1,6 +1,6 @@
 """Do cosines agree with people? Pearson and Spearman correlation with human scores, and tests between two systems.
 
-Takes arrays of sentence vectors or cosines and never a model.
+The functions take arrays of sentence vectors or cosines, never a model.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .significance import PairedTest, average_interval, error_interval, jackknif
 
 
 def cosines(source, target) -> np.ndarray:
-    """(N,) cosine of each row of (N, D) source vectors with its own target row; 0 where one of them is all zeros.
+    """(N,) cosine of each row of (N, D) source vectors with its own target row; 0 if one of them is all zeros.
 
     Raises:
-        ValueError: unequal shapes; rows that are NaN or infinite.
+        ValueError: for unequal shapes, or rows that are NaN or infinite.
     """
     source, target = postprocess(source), postprocess(target)
     check_pairing(source, target)
@@ -36,11 +36,11 @@ def pearson(a, b) -> float:
     """Pearson correlation of two (N,) arrays.
 
     Raises:
-        ValueError: fewer than four rows, unequal lengths, NaN, or one side constant.
+        ValueError: for fewer than four rows, unequal lengths, NaN, or a constant side.
     """
     a, b = _standard(a), _standard(b)
     if len(a) != len(b):
-        raise ValueError(f"{len(a)} and {len(b)} scores; a correlation needs one of each a row.")
+        raise ValueError(f"{len(a)} and {len(b)} scores: a correlation needs the same number of each.")
     return float(np.mean(a * b))
 
 
@@ -52,7 +52,7 @@ def williams_test(gold, a, b) -> float:
     with_a, with_b, between = pearson(gold, a), pearson(gold, b), pearson(a, b)
     if with_a == with_b:
         return 1.0
-    # Student's t with n - 3 degrees of freedom; the determinant is that of the three scores' correlations.
+    # Student's t with n - 3 degrees of freedom; the determinant is that of the correlations of the three scores.
     determinant = max(0.0, 1 - with_a**2 - with_b**2 - between**2 + 2 * with_a * with_b * between)
     spread = 2 * determinant * (n - 1) / (n - 3) + ((with_a + with_b) / 2) ** 2 * (1 - between) ** 3
     if spread <= 0:
@@ -61,8 +61,8 @@ def williams_test(gold, a, b) -> float:
 
 
 def correlation_interval(gold, system) -> tuple[float, float]:
-    """95 % interval of Pearson, on Fisher's scale with the jackknife's error: people's scores are not normally
-    distributed, for which Fisher's own error is up to 1.6 times too small on the sets of WMT20.
+    """95 % interval of Pearson, on Fisher's scale with the jackknife's error: human scores are not normally
+    distributed, so Fisher's own error is up to 1.6 times too small on the sets of WMT20.
     """
     error = jackknife_error(lambda sums: _fisher(_pearson_of(sums)), _products(gold, system))
     low, high = np.tanh(error_interval(_fisher(pearson(gold, system)), error, len(gold)))
@@ -72,7 +72,7 @@ def correlation_interval(gold, system) -> tuple[float, float]:
 def compare_correlations(sets: Sequence[tuple]) -> PairedTest:
     """corr(gold, a) - corr(gold, b), the mean over sets (gold, a, b): jackknife interval, and `williams_test`.
 
-    The test of several sets, which are independent, is the normal one with the same error.
+    With several (independent) sets the test is the normal one with the same error.
     """
     from scipy.stats import norm
 
@@ -99,11 +99,11 @@ def correlation_results(
 ) -> list[EvalResult]:
     """Pearson with its 95 % interval, and Spearman, for every set; and the average of each dataset.
 
-    The average is over the sets that are not `apart`, where there are several.
+    The average is over the sets that are not `apart`, if there are several.
 
-    `scores` are for each set (N,) cosines of one system, `baseline` another's of the same rows: Pearson rows then carry
-    the outcome of `compare_correlations` as "paired". `settings` are joined to every row's, e.g. {"stage": "after"};
-    `fields` are further ones of `EvalResult`: model, model_revision, seed.
+    `scores` has for each set (N,) cosines of one system, `baseline` those of another system for the same rows; Pearson
+    rows then hold the outcome of `compare_correlations` as "paired". `settings` are added to every row's, e.g.
+    {"stage": "after"}; `fields` are further fields of `EvalResult`: model, model_revision, seed.
     """
     from scipy.stats import spearmanr
 
@@ -146,12 +146,12 @@ def _average(members: list[tuple], settings: dict, fields: dict) -> EvalResult:
 
 
 def _paired(sets: Sequence[tuple]) -> dict:
-    """The comparison of (gold, system, baseline), where there is a baseline, as settings."""
+    """The comparison of (gold, system, baseline) as settings; {} without a baseline."""
     return {} if sets[0][-1] is None else {"paired": asdict(compare_correlations(sets))}
 
 
 def _products(gold, system) -> np.ndarray:
-    """(N, 6) what `_pearson_of` is made of, row by row."""
+    """(N, 6) products of each row that `_pearson_of` needs the sums of."""
     gold, system = _standard(gold), _standard(system)
     return np.stack([np.ones_like(gold), gold, gold**2, system, system**2, system * gold], 1)
 
@@ -173,10 +173,10 @@ def _fisher(correlation):
 
 
 def _standard(scores) -> np.ndarray:
-    """Mean 0 and variance 1, so that sums of squares lose no digits."""
+    """Scores with mean 0 and variance 1, so that sums of squares lose no digits."""
     scores = np.asarray(scores, dtype=np.float64)
     if scores.ndim != 1 or len(scores) < 4 or not np.isfinite(scores).all():
-        raise ValueError(f"Need at least four finite scores in one row each, got shape {scores.shape}.")
+        raise ValueError(f"A correlation needs a list of at least four finite scores, got shape {scores.shape}.")
     spread = scores.std()
     if spread <= 1e-12 * np.abs(scores).max():
         raise ValueError(f"All {len(scores)} scores are the same, so they correlate with nothing.")

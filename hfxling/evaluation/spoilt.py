@@ -1,9 +1,9 @@
-"""Does a score tell a translation from a spoilt copy of it? How often the copy wins or ties.
+"""Does a score tell a translation from a spoilt copy of it? Measures how often the copy wins or ties.
 
-- shuffled: the words in another order. Words are those between white space and punctuation, in Chinese and Japanese
-  single characters, in other text without spaces pieces learnt from the test text; punctuation stays in its place.
+- shuffled: the words in another order. Words are what stands between white space and punctuation; in Chinese and
+  Japanese single characters; in other text without spaces pieces learnt from the test text. Punctuation stays in place.
 - dropped: one word left out.
-- number: one digit of one number changed to another, where there is a number.
+- number: one digit changed to another, if the text has a number.
 - negated: a word of negation put before one word: vi không, zh 不, th ไม่, lo ບໍ່, id tidak, en not.
 """
 
@@ -35,11 +35,11 @@ def spoilt_results(
     """How many spoilt copies beat the translation or tie with it, in % of the sentences that can be spoilt in this way.
 
     Args:
-        scores: of texts and their translations, line by line.
+        scores: function that scores texts and their translations, line by line.
         sides: texts of both languages that translate each other.
-        languages: their codes; both directions are measured.
-        tie: scores that are nearer tie, which counts as a win of the copy.
-        seed: of the copies.
+        languages: codes of both languages; both directions are measured.
+        tie: scores that differ by no more than this tie, which counts as a win of the copy.
+        seed: seed of the copies.
         **about: fields of `EvalResult`.
     """
     rows = []
@@ -56,12 +56,12 @@ def spoilt_results(
 
 
 class Spoiler:
-    """Spoilt copies of sentences of one language, None where a sentence cannot be spoilt in that way.
+    """Spoilt copies of sentences of one language; None if a sentence cannot be spoilt in that way.
 
     Args:
-        lines: text to learn pieces from, where the language has no spaces between words.
-        lang: its code.
-        seed: of all that is drawn.
+        lines: text to learn pieces from, if the language has no spaces between words.
+        lang: code of the language.
+        seed: seed of all random choices.
     """
 
     def __init__(self, lines: Texts, lang: str, seed: int = 0):
@@ -70,12 +70,12 @@ class Spoiler:
         self.vocabulary = Vocabulary.learn(lines, lang, segmenter=segmenter)
 
     def words(self, text: str) -> list[tuple[int, int]]:
-        """Places of the words, without punctuation."""
+        """Start and end of each word, without punctuation."""
         spans = self.vocabulary.encode(text).spans
         return [(span.start, span.end) for span in spans if any(map(str.isalnum, span.text))]
 
     def shuffled(self, text: str) -> str | None:
-        """Another order of the words."""
+        """The text with its words in another order."""
         places = self.words(text)
         words = [text[start:end] for start, end in places]
         if len({*words}) < 2:
@@ -86,11 +86,11 @@ class Spoiler:
         parts = [text[: places[0][0]]]
         next_starts = [start for start, _ in places[1:]] + [len(text)]
         for word, (_, end), next_start in zip(order, places, next_starts):
-            parts += [word, text[end:next_start]]  # what stands between words stays
+            parts += [word, text[end:next_start]]  # what is between words stays in place
         return "".join(parts)
 
     def dropped(self, text: str) -> str | None:
-        """One word less."""
+        """The text without one of its words."""
         places = self.words(text)
         if len(places) < 2:
             return None
@@ -100,7 +100,7 @@ class Spoiler:
         return f"{before.rstrip(' ')}{gap}{after.lstrip(' ')}".strip()
 
     def number(self, text: str) -> str | None:
-        """Another digit of the same script in place of one."""
+        """The text with one digit replaced by another of the same script."""
         places = [i for i, letter in enumerate(text) if letter.isdecimal()]
         if not places:
             return None
@@ -111,7 +111,7 @@ class Spoiler:
         return text[:place] + other + text[place + 1 :]
 
     def negated(self, text: str) -> str | None:
-        """A word of negation before one word."""
+        """The text with a word of negation before one word."""
         places, word = self.words(text), NEGATION.get(self.lang)
         if not places or word is None:
             return None

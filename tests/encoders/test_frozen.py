@@ -160,7 +160,7 @@ def test_max_length_cuts_further(tiny_bert):
         ({"views": [(1, "mean"), (-1, "mean")]}, "layer=-1: .* has hidden_states"),
         ({"views": [("seven", "mean")]}, "layer='seven': .* has hidden_states"),
         ({"dtype": "bf16"}, "dtype='bf16' is not one of float32, bfloat16"),
-        ({"max_length": 2}, "max_length=2: 2 of them are special tokens"),
+        ({"max_length": 2}, "max_length=2 leaves no room beside the 2 special tokens"),
         ({"max_length": -3}, "max_length=-3"),
     ],
 )

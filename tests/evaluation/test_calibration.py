@@ -78,7 +78,7 @@ def test_saved_and_loaded(cosines, tmp_path, step):
     ("x", "y", "message"),
     [
         ([0.1] * 3, [1.0] * 2, r"shapes \(3,\) and \(2,\)"),
-        (list(range(19)), list(range(19)), "19 pairs with a human score: a calibration needs at least 20"),
+        (list(range(19)), list(range(19)), "19 pairs have a human score, but a calibration needs at least 20"),
         ([], [], "^0 pairs"),
         ([0.5] * 30, list(range(30)), "all 30 values of the cosine are 0.5"),
         (list(range(30)), [7] * 30, "all 30 values of the human score are 7"),

@@ -46,7 +46,7 @@ def test_rows_are_over_all_language_pairs():
 def test_what_has_no_geometry_is_refused():
     with pytest.raises(ValueError, match="rows must pair up"):
         alignment(vectors(3), vectors(4))
-    with pytest.raises(ValueError, match="1 is too few"):
+    with pytest.raises(ValueError, match="1 are too few"):
         uniformity(vectors(1))
     with pytest.raises(ValueError, match="zero, NaN or infinite"):
         uniformity(np.zeros((2, 3)))

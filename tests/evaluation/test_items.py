@@ -60,5 +60,5 @@ def test_a_results_file_keeps_items_only_where_asked(tmp_path):
     assert kept == row, "items are no part of what a row says"
     text = (tmp_path / "with.json").read_text()
     (tmp_path / "broken.json").write_text(text.replace('"%10"', '"%1x"'))
-    with pytest.raises(ValueError, match=r"broken.json: results\[0\]: items that cannot be read; measure it anew"):
+    with pytest.raises(ValueError, match=r"broken.json: results\[0\]: items that cannot be read; measure it again"):
         read_results(tmp_path / "broken.json")

@@ -101,7 +101,7 @@ def test_texts_without_a_vector_are_in_no_pair():
     gold = gold_only(source[bitext.gold[:, 0]], target[bitext.gold[:, 1]])
     assert gold[[2, 3, 5]].tolist() == [0, 0, 0]
     nothing = np.zeros_like(source)
-    with pytest.raises(ValueError, match="no sentence of the training split has a vector"):
+    with pytest.raises(ValueError, match="the model has no vector for any sentence"):
         mining_results((bitext, bitext), ((nothing, target), (source, target)), dataset="d")
 
 

@@ -108,6 +108,6 @@ def test_a_finished_task_is_kept(run, tmp_path, monkeypatch):
 
 
 def test_mistakes_end_in_one_line(run, refusal):
-    assert "mteb='Nope' is no task of mteb" in refusal(lambda: run("Nope"))
-    assert "mteb=STS17: its text cannot be had" in refusal(lambda: run("STS17", only_languages=["ara"]))
+    assert "mteb='Nope' is not a task of mteb" in refusal(lambda: run("Nope"))
+    assert "mteb=STS17: could not fetch its text" in refusal(lambda: run("STS17", only_languages=["ara"]))
     assert not Path("outputs/evaluate/results.json").exists()

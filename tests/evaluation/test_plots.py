@@ -92,6 +92,6 @@ def test_links_are_framed_and_units_are_numbered(tmp_path, monkeypatch):
 
 def test_a_matrix_of_another_shape_is_refused(tmp_path):
     for source in (["a"], []):
-        with pytest.raises(ValueError, match="is no alignment of"):
+        with pytest.raises(ValueError, match="does not fit"):
             draw_alignment(tmp_path / "pair.png", np.eye(2), source, ["b", "c"])
     assert not any(tmp_path.iterdir())

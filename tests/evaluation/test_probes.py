@@ -40,5 +40,5 @@ def test_a_row_says_what_guessing_reaches_and_what_changed():
 
 @pytest.mark.parametrize(("languages", "groups"), [(["en"] * 300, GROUPS), (LANGUAGES, np.arange(300) % 3)])
 def test_what_cannot_be_probed_is_refused(languages, groups):
-    with pytest.raises(ValueError, match="needs two languages and four groups"):
+    with pytest.raises(ValueError, match="needs at least two languages and four groups"):
         language_probe(vectors(), languages, groups)

@@ -138,7 +138,7 @@ def test_postprocess_is_unit_center_unit():
 
 
 def test_postprocess_refuses_a_mean_of_another_width():
-    with pytest.raises(ValueError, match=r"shape \(3,\), the vectors need \(2,\)"):
+    with pytest.raises(ValueError, match=r"shape \(3,\), but the vectors need \(2,\)"):
         postprocess(np.ones((4, 2)), np.ones(3))
 
 
@@ -236,7 +236,7 @@ def test_a_baseline_ranked_otherwise_is_refused():
     source, target = noisy_pairs()
     plain = rank_translations(source, target, **LANGS)
     centred = rank_translations(source, target, **LANGS, centering="corpus")
-    with pytest.raises(ValueError, match="rank both models alike"):
+    with pytest.raises(ValueError, match="rank both models the same way"):
         ranking_results(plain, baseline=centred, **DATA)
 
 

@@ -102,12 +102,15 @@ def test_files_of_vectors_are_mined_too(run, encode, tmp_path):
 @pytest.mark.parametrize(
     ("change", "part"),
     [
-        ({"zh-en.test.zh": "no tab here\n"}, "zh-en.test.zh, line 1: 'no tab here' is not id TAB text, as BUCC has it"),
+        (
+            {"zh-en.test.zh": "no tab here\n"},
+            "zh-en.test.zh, line 1: 'no tab here' is not id TAB text; write lines as BUCC does",
+        ),
         ({"zh-en.test.zh": "zh-000\t\n"}, "line 1: 'zh-000\\t' is not id TAB text"),
-        ({"zh-en.test.zh": "a\tx\na\ty\n"}, "zh-en.test.zh, line 2: id 'a' stands there twice"),
+        ({"zh-en.test.zh": "a\tx\na\ty\n"}, "zh-en.test.zh, line 2: id 'a' occurs twice"),
         ({"zh-en.test.gold": "zh-000\ten-999\n"}, "gold, line 1: no sentence of en has the id 'en-999'"),
         ({"zh-en.test.gold": "en-000\tzh-000\n"}, "gold, line 1: no sentence of zh has the id 'en-000'"),
-        ({"zh-en.test.gold": ""}, "zh-en.test.gold: no line of id TAB id in it"),
+        ({"zh-en.test.gold": ""}, "zh-en.test.gold has no line of the form id TAB id"),
         ({"zh-en.training.en": None}, "zh-en.training.en: no such file"),
     ],
 )

@@ -10,8 +10,11 @@ NAMES = ("precision_at_k", "alignment_error_rate", "mining_f1", "alignment_unifo
 def metric_path(name: str) -> str:
     """The folder of a metric, for `evaluate.load`.
 
+    Args:
+        name: precision_at_k, alignment_error_rate, mining_f1 or alignment_uniformity.
+
     Raises:
-        ValueError: a name that is none of `NAMES`.
+        ValueError: for any other name.
     """
     if name not in NAMES:
         raise ValueError(f"metric {name!r} is not one of {', '.join(NAMES)}.")
