@@ -1,4 +1,4 @@
-"""A study's result rows as a table, with the paper's figures; and what more training data would buy."""
+"""A study's result rows as a table, with the paper's figures; and a forecast for more training data."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from .results import EvalResult, interval_told, p_told
 
 UNTRAINED = "no training"
-COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # settings of a row: column
-_TOLD_APART = ("method", "protocol", "centering", "decoding")  # settings that make columns where they vary
+COSTS = {"steps": "steps", "train_cpu_s": "CPU s"}  # setting of a row: column
+_TOLD_APART = ("method", "protocol", "centering", "decoding")  # settings that get columns of their own if they vary
 
 
 def study_table(
     results: Sequence[EvalResult], rows: Sequence[dict], paper: Sequence[str] = (), show: Mapping | None = None
 ) -> tuple[list, list[list]]:
-    """Header and one line a row: mean over the seeds, their standard deviation, the 95% interval; the paper's last.
+    """Header and one line per row: mean over the seeds, standard deviation, 95% interval; last the paper's figures.
 
-    Columns are the test sets, metrics, directions and settings that `show` asks for (by default all of them), or the
-    averages alone where a test set has some, and what a run cost. Where rows start from different encoders, each figure
-    is followed by what its own encoder had. The interval is that over test items, averaged over the seeds.
+    Columns are the test sets, metrics, directions and settings in `show` (by default all), or only the averages if a
+    test set has some, and the costs of a run. If rows start from different encoders, each figure is followed by that of
+    its encoder. The interval is over test items, averaged over the seeds.
 
     Args:
-        results: of all runs.
-        rows: of the study, in their order.
+        results: results of all runs.
+        rows: rows of the study, in their order.
         paper: names of the paper's columns.
-        show: metric, direction or setting -> what is shown of it.
+        show: metric, direction or setting -> the values to show.
     """
     shown = _wanted(results, show or {})
     name_of = _column_names(shown, forward="forward" in (show or {}).get("direction", ()))
@@ -79,7 +79,7 @@ def _label(row: EvalResult) -> str:
 
 
 def _wanted(results: Sequence[EvalResult], show: Mapping) -> list[EvalResult]:
-    """The rows that a table shows; those of a curve do not stand in it."""
+    """The rows that a table shows, without those of a curve."""
     rows = averages([row for row in results if row.settings.get("stage") != "during"])
     first_direction: dict[str, str | None] = {}
     for row in rows:
@@ -99,13 +99,13 @@ def _passes(row: EvalResult, show: Mapping, first_direction: Mapping[str, str | 
 
 
 def averages(results: Sequence[EvalResult]) -> list[EvalResult]:
-    """The rows without the single languages of data sets that have averages."""
+    """The rows, without the single languages of data sets that have averages."""
     averaged = {row.dataset for row in results if "avg" in row.metric}
     return [row for row in results if row.dataset not in averaged or "avg" in row.metric]
 
 
 def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalResult], str]:
-    """A function from a row to its column: what all rows have in common is left out."""
+    """A function from a row to the name of its column, without what all rows have in common."""
     varied = [name for name in _TOLD_APART if len({row.settings.get(name) for row in shown}) > 1]
     has_several_sets = len({row.dataset for row in shown}) > 1 and not forward
 
@@ -126,7 +126,7 @@ def _column_names(shown: Sequence[EvalResult], forward: bool) -> Callable[[EvalR
 
 
 def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
-    """One figure over the seeds: mean, standard deviation and, if wanted, the mean 95% interval over test items."""
+    """One figure over the seeds: mean, standard deviation and, with `interval`, the 95% interval over test items."""
     if not rows:
         return ""
     values = [row.value for row in rows]
@@ -142,7 +142,7 @@ def cell(rows: list[EvalResult], *, interval: bool = True) -> str:
 
 
 def starting_point(rows: list[EvalResult]) -> str:
-    """What the encoder had before training, read off the paired differences."""
+    """The encoder's figure before training, computed from the paired differences."""
     tested = [row for row in rows if "paired" in row.settings]
     if not tested:
         return ""
@@ -152,7 +152,7 @@ def starting_point(rows: list[EvalResult]) -> str:
 
 
 def learning_curve(results: Sequence[EvalResult], rows: Sequence[dict]) -> Forecast | None:
-    """What another 1,000 pairs would bring to P@1, where rows set a `fraction`; else None."""
+    """What another 1,000 pairs would add to P@1; None if no row sets a `fraction`."""
     if not any("fraction" in (row.get("set") or {}) for row in rows):
         return None
     show = {"metric": ["P@1"], "centering": ["none"], "method": ["cosine"], "direction": ["forward"]}
@@ -180,13 +180,13 @@ class Forecast:
 
 
 def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Forecast:
-    """Fit `score = a + b log2(size)` to the runs and read it off at the largest size plus `extra`.
+    """Fit `score = a + b log2(size)` to the runs and evaluate it at the largest size plus `extra`.
 
-    A straight line in the logarithm is the simplest curve that learning curves of this kind follow over a few
-    doublings. The bands are those of least squares (Student's t); that of the score is for a single further run and so
-    has a run's own scatter in it.
+    A straight line in the logarithm is the simplest curve that such learning curves follow over a few doublings. The
+    bands are those of least squares (Student's t); the band of the score is for a single further run, so it includes
+    the scatter of runs.
 
-    `sizes` are the training pairs of (R,) runs, `scores` what each reached.
+    `sizes` are the numbers of training pairs of (R,) runs, `scores` what each run reached.
     """
     from scipy import stats
 
@@ -194,7 +194,7 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     runs = len(sizes)
     if len(np.unique(sizes)) < 2 or runs < 3:
         listed = ", ".join(f"{size:.0f}" for size in np.unique(sizes)) or "none"
-        raise ValueError(f"a learning curve needs three runs of at least two sizes, got {runs} (sizes: {listed}).")
+        raise ValueError(f"a learning curve needs three runs with at least two sizes, got {runs} (sizes: {listed}).")
     x = np.log2(sizes)
     largest, at = np.log2(sizes.max()), np.log2(sizes.max() + extra)
     line = stats.linregress(x, scores)
@@ -202,8 +202,8 @@ def forecast(sizes: np.ndarray, scores: np.ndarray, extra: int = 1000) -> Foreca
     scatter = np.sqrt(residuals @ residuals / (runs - 2))
     wide = stats.t.ppf(0.95, runs - 2)  # 5 % on either side
     value, gain = line.intercept + line.slope * at, line.slope * (at - largest)
-    # The variances of a run, of the fitted mean and of the slope add up. The gain, a difference on the line, has only
-    # the last.
+    # The variances of a run, of the fitted mean and of the slope add up. The gain is a difference on the line and has
+    # only the last.
     margin = wide * np.sqrt(scatter**2 * (1 + 1 / runs) + (line.stderr * (at - x.mean())) ** 2)
     gain_margin = wide * line.stderr * (at - largest)
     size = int(sizes.max() + extra)

@@ -1,10 +1,10 @@
-"""What `evaluate` can measure: a class a task, text and an encoder in, rows out.
+"""What `evaluate` can measure: one class per task, from text and an encoder to rows.
 
-A task's fields are the options of `hfxling.evaluation.evaluate.evaluate` that change its figures, by the same names.
-A further task is a further class in `TASKS`.
+A task's fields are the options of `hfxling.evaluation.evaluate.evaluate` that change its figures, under the same names.
+To add a task, add a class to `TASKS`.
 """
 
-# ruff: noqa: D102 - what the methods do stands in Task
+# ruff: noqa: D102 - Task documents the methods
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hfxling.verbs import Languages, Text
 
 Rows = list[EvalResult]
-_DRAWN = 500  # vectors a language in a picture
+_DRAWN = 500  # vectors per language in a picture
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class TaskText:
     """The text of a task, before it is read."""
 
     data: tuple[str, ...] = ()  # sources, folders or files, as the task reads them
-    source: tuple[str, ...] = ()  # in their place texts in memory
+    source: tuple[str, ...] = ()  # or texts in memory
     target: tuple[str, ...] = ()  # and their translations
 
     @classmethod
     def of_sides(cls, source: Text, target: Text | None, languages: Languages | None = None) -> TaskText:
-        """That of two sides, or of one source of both, whose columns may be named as the languages."""
+        """The text of two sides, or of one source that holds both, whose columns may be named after the languages."""
         if is_source(source) and (target is None or is_source(target)):
             return cls(data=(joined_source(source, target),))
         pairs = read_pairs(source, target, languages or ("src", "tgt"))
@@ -69,7 +69,7 @@ class TaskText:
         return bool(self.data or self.source)
 
     def name(self) -> str:
-        """What results call it; "" where there is none."""
+        """Its name in results; "" if there is no text."""
         if self.source:
             return IN_MEMORY
         names = []
@@ -82,19 +82,19 @@ class TaskText:
         return "+".join(names)
 
     def lines(self) -> str:
-        """Which lines are read; "" for all."""
+        """The lines that are read; "" for all."""
         parsed = [Source.parse(text) for text in self.data]
         return ", ".join(f"lines {source.lines}" for source in parsed if source.lines)
 
     def has_splits(self, languages: Languages) -> bool:
-        """Whether it is of the Hub or the sample; files, folders and texts in memory have no splits."""
+        """Whether it has splits, as data of the Hub and the sample do; files, folders and texts in memory have none."""
         if self.source:
             return False
         sources = [Source.parse(text) for text in self.data if not Path(text).is_dir()]
         return not self.data or any(not source.files(languages) for source in sources)
 
     def pairs(self, languages: Languages, split: str) -> Dataset:
-        """Line-aligned sentences, in columns source, target, source_lang and target_lang."""
+        """Line-aligned sentences with the columns source, target, source_lang and target_lang."""
         if not self.source:
             return load_pairs(self.data, languages, split=split)
         from datasets import Dataset
@@ -111,10 +111,10 @@ class Task(ABC):
 
     Attributes:
         pictures: folder for pictures; None for none.
-        needs: options that it cannot do without.
+        needs: options that it requires.
         reads_pairs: whether its text may be given as source and target.
-        needs_dense: whether sparse vectors will not do.
-        vector_files: files of vectors a side that can stand for the model; 0: a model must be there.
+        needs_dense: whether it needs dense vectors.
+        vector_files: number of files of vectors per side that can replace the model; 0: it needs a model.
     """
 
     pictures: Path | None
@@ -124,21 +124,21 @@ class Task(ABC):
     vector_files: ClassVar[int] = 0
 
     def settings(self) -> dict:
-        """What changes the figures, beside model and text."""
+        """What changes the figures, besides model and text."""
         settings = asdict(self)
         del settings["pictures"]
         return settings
 
     @abstractmethod
     def read(self, text: TaskText) -> tuple[Any, str]:
-        """The text and its hash. It comes before any model is loaded, so that bad text is found early."""
+        """The text and its hash. It is read before any model is loaded, so that bad text is found early."""
 
     @abstractmethod
     def measure(self, text: Any, encoder: Encoder, row: dict) -> Rows:
-        """The rows of a model; `row` holds the fields of `EvalResult` that all tasks fill alike."""
+        """The rows of a model; `row` has the fields of `EvalResult` that all tasks fill alike."""
 
     def picture(self, name: str, label: str) -> Path | None:
-        """Where a picture of a model goes; None for none, as without matplotlib."""
+        """The file for a picture of a model; None for no picture, as without matplotlib."""
         if self.pictures is None or not can_draw():
             return None
         return self.pictures / f"{name}-{label.replace('/', '-')}.png"
@@ -147,13 +147,13 @@ class Task(ABC):
 def encode_sides(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[Vectors, Vectors]:
-    """Vectors of texts that are looked for, and of those that are searched."""
+    """Vectors of queries, and of the documents that are searched."""
     vectors = encode_warned(encoder, source, languages[0], "query")
     return vectors, encode_warned(encoder, target, languages[1], "document")
 
 
 def encode_warned(encoder: Encoder, texts: Sequence[str], language: str | None = None, role: str = "query") -> Vectors:
-    """Vectors of texts; those of zeros, which match nothing, are warned of."""
+    """Vectors of texts, with a warning about rows of zeros, which match nothing."""
     vectors = encoder.encode(texts, language, role)
     if encoder.method == "cosine":
         warn_of_blanks(blank_rows(vectors), texts)
@@ -163,7 +163,7 @@ def encode_warned(encoder: Encoder, texts: Sequence[str], language: str | None =
 def encode_alike(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[Vectors, Vectors]:
-    """Vectors of texts neither side of which is searched: all are queries, unless the encoder has parts by role."""
+    """Vectors of two sides of which none is searched: all are queries, unless the encoder has parts by role."""
     role = "document" if has_parts(encoder) else "query"
     return encode_warned(encoder, source, languages[0], "query"), encode_warned(encoder, target, languages[1], role)
 
@@ -171,11 +171,11 @@ def encode_alike(
 def encode_known(
     encoder: Encoder, source: Sequence[str], target: Sequence[str], languages: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The same of the pairs of which both texts have a vector."""
+    """The same for the pairs of which both texts have a vector."""
     vectors = encode_alike(encoder, source, target, languages)
     is_known = ~(blank_rows(vectors[0]) | blank_rows(vectors[1]))
     if not is_known.any():
-        raise ValueError(f"{encoder.label} knows no word of one side of any pair; give other text or another model.")
+        raise ValueError(f"{encoder.label} knows words of both sides in none of the pairs; give other text or model.")
     return vectors[0][is_known], vectors[1][is_known]
 
 
@@ -185,7 +185,7 @@ def has_parts(encoder: Encoder) -> bool:
 
 
 def methods_for(encoder: Encoder, methods: Sequence[str]) -> list[str]:
-    """The similarities that are asked for; sparse vectors have but one."""
+    """The given similarities; sparse vectors have only one."""
     return list(methods) if encoder.method == "cosine" else [encoder.method]
 
 
@@ -199,7 +199,7 @@ class Tatoeba(Task):
     needs = ()
 
     def read(self, text: TaskText) -> tuple[dict[str, Dataset], str]:
-        # Without data the function's own default is read.
+        # Without data the function's default is read.
         sets = load_tatoeba(*text.data[:1], languages=self.only_languages or None, split=self.split)
         columns = []
         for pairs in sets.values():
@@ -223,7 +223,7 @@ class Tatoeba(Task):
 
 
 def code_for(encoder: Encoder, code: str) -> str:
-    """The code by which an encoder knows a language of ISO 639-3."""
+    """The encoder's code for a language that is given by its ISO 639-3 code."""
     return code if code in encoder.routes else TWO_LETTERS.get(code, code)
 
 
@@ -242,7 +242,7 @@ class PairTask(Task):
 
 @dataclass(frozen=True)
 class Retrieval(PairTask):
-    """Each text's own translation among all of them."""
+    """Each text's own translation among all translations."""
 
     methods: Sequence[str]
     centering: str
@@ -265,7 +265,7 @@ class Retrieval(PairTask):
 
 @dataclass(frozen=True)
 class Documents(Retrieval):
-    """The same of paragraphs that are joined out of consecutive lines."""
+    """The same for paragraphs that are joined from consecutive lines."""
 
     def read(self, text: TaskText) -> tuple[Dataset, str]:
         paragraphs = join_paragraphs(text.pairs(self.languages, self.split))
@@ -295,7 +295,7 @@ class Mining(Task):
 
 @dataclass(frozen=True)
 class HardMining(PairTask):
-    """Translations among copies of all targets with another number in them."""
+    """Translations among all targets and copies of these with another number."""
 
     def measure(self, text: Dataset, encoder: Encoder, row: dict) -> Rows:
         source_texts, target = sides_of(text)
@@ -332,7 +332,7 @@ class Similarity(Task):
             languages = pairs.direction.replace("->", "-").split("-")[:2]
             source, target = encode_alike(encoder, pairs.source, pairs.target, languages)
             scores.append(source.multiply(target).sum(1) if encoder.method == "dot" else cosines(source, target))
-        for name in ("dataset", "split", "revision"):  # the sets say these better
+        for name in ("dataset", "split", "revision"):  # each set has its own
             del row[name]
         return correlation_results(text, scores, **row)
 
@@ -353,7 +353,7 @@ class QualityEstimation(Similarity):
 
 @dataclass(frozen=True)
 class Geometry(PairTask):
-    """How near translations lie, and how evenly everything."""
+    """How near translations lie, and how evenly all vectors are spread."""
 
     needs_dense = True
     vector_files = 1

@@ -35,7 +35,7 @@ XTREME = (
 )
 FEWER_THAN_1000 = ("jav", "kat", "kaz", "mal", "swh", "tam", "tel", "tha")
 # XNLI's languages, which LASER is tested on. The paper (Li et al. 2023) does not list them; with these 14 and these 28
-# the averages of its tables 7 and 8 are those of its table 1.
+# the averages of its tables 7 and 8 agree with its table 1.
 LASER = ("ara", "bul", "cmn", "deu", "ell", "fra", "hin", "rus", "spa", "swh", "tha", "tur", "urd", "vie")
 GROUPS = {14: LASER, 28: tuple(lang for lang in XTREME if lang not in FEWER_THAN_1000), 36: XTREME}
 
@@ -49,15 +49,15 @@ def load_tatoeba(
 
     Args:
         data: a folder of line-aligned `{lang}-eng.{lang}` and `{lang}-eng.eng` files, or a source of text for
-            `hfxling.data.sources` with {source} for the language: XTREME's own is
+            `hfxling.data.sources` with {source} in place of the language: XTREME's own is
             "google/xtreme:tatoeba.{source}#source_sentence,target_sentence" with the split "validation".
-        languages: ISO 639-3 codes, of a folder any that it has; None is all that it has, or else XTREME's. Those of
-            XTREME that a folder lacks are left out; `tatoeba_results` names them.
-        split: of a Hub dataset.
+        languages: ISO 639-3 codes; a folder may have others than XTREME's. None takes all that the folder has, or else
+            XTREME's. Those of XTREME that a folder lacks are left out; `tatoeba_results` names them.
+        split: split of a Hub dataset.
 
     Raises:
-        ValueError: an unknown language, a source without {source}, or malformed data, see `load_parallel`.
-        FileNotFoundError: a folder without any of the languages, or no such dataset.
+        ValueError: for an unknown language, a source without {source}, or malformed data, see `load_parallel`.
+        FileNotFoundError: for a folder without any of the languages, or if there is no such dataset.
     """
     present = []
     for path in sorted(Path(data).glob("*-eng.*")):
@@ -68,11 +68,12 @@ def load_tatoeba(
     for lang in languages:
         if lang not in XTREME and lang not in present:
             known = " ".join(dict.fromkeys((*XTREME, *present)))
-            raise ValueError(f"language {lang!r} is none of the test's: {known} (ISO 639-3).")
+            raise ValueError(f"language {lang!r} is not in the test set; give some of: {known} (ISO 639-3).")
     if not Path(data).is_dir():
         source = Source.parse(str(data))
         if "{source}" not in source.data:
-            raise ValueError(f"{source.data!r} must hold {{source}}, the language's code, as {HUB_SET!r} does.")
+            problem = "has no {source} in place of the language's code"
+            raise ValueError(f"{source.data!r} {problem}; give a folder, or a Hub id such as {HUB_SET!r}.")
         return {lang: source.load((lang, ENGLISH), split=split) for lang in languages}
     sets = {}
     for lang in languages:
@@ -89,10 +90,10 @@ def load_tatoeba(
 def rank_tatoeba(
     pairs: Mapping[str, Dataset], embed: Embed, *, methods: Sequence[str] = ("cosine",)
 ) -> dict[str, list[Ranking]]:
-    """Rank every sentence's translation within its own test set, both directions; ties count against the model.
+    """Rank every sentence's translation within its own test set, in both directions; ties count against the model.
 
-    `embed`, N texts -> (N, D) vectors, is called once, with every distinct text once: the English sides share many
-    sentences. Sorting by length is its own business. `methods` are any of "cosine", "csls".
+    `embed` (N texts -> (N, D) vectors) is called once, with each distinct text once, as the English sides share many
+    sentences. It may sort the texts by length itself. `methods` are any of "cosine", "csls".
     """
     row_of: dict[str, int] = {}
     for dataset in pairs.values():
@@ -118,10 +119,11 @@ def tatoeba_results(
 ) -> list[EvalResult]:
     """Accuracy (P@1) per language and direction, and the averages over 14, 28 and 36 languages, with 95% intervals.
 
-    An average counts every language alike, whatever its size, and appears only where all its languages were measured;
+    An average counts all languages equally, whatever their size, and appears only if all its languages were measured;
     `settings["missing"]` of every row names those that were not. `groups` are further averages: name -> languages. Each
-    row's `revision` is the content hash of its texts. With another model's rankings as `baseline` each language's rows
-    carry the paired test against it. `fields` are further ones of `EvalResult`: model, model_revision, seed, settings.
+    row's `revision` is the content hash of its texts. With another model's rankings as `baseline`, the rows of each
+    language hold the paired test against it. `fields` are further fields of `EvalResult`: model, model_revision, seed,
+    settings.
     """
     fields = {"dataset": "tatoeba", "split": "test"} | fields
     missing = [lang for lang in XTREME if lang not in rankings]
@@ -137,7 +139,7 @@ def tatoeba_results(
         if not set(languages) <= set(rankings):
             continue
         revision = content_hash([hashes[lang] for lang in languages])
-        for ranked in zip(*(rankings[lang] for lang in languages)):  # of one direction and method in all languages
+        for ranked in zip(*(rankings[lang] for lang in languages)):  # one direction and method in all languages
             hits = [hits_at(one.ranks, 1) for one in ranked]
             value, (low, high) = macro_average(hits)
             direction = f"xx->{ENGLISH}" if ranked[0].direction.endswith(ENGLISH) else f"{ENGLISH}->xx"
@@ -158,7 +160,7 @@ def tatoeba_results(
 
 
 def tatoeba_table(rows: Sequence[EvalResult]) -> tuple[list[str], list[list]]:
-    """Headers and rows for `format_table`: a language a row, averages last, both directions and their intervals."""
+    """Headers and rows for `format_table`: one row per language, averages last, both directions with intervals."""
     cells: dict[tuple, list] = {}
     for row in rows:
         size = row.settings.get("languages")

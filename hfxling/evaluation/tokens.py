@@ -1,7 +1,7 @@
 """Do translated words lie close together? The token-alignment score over gold word links (paper of DAP, Fig. 1).
 
-A sentence pair scores the mean cosine of its linked words minus the mean cosine of its unlinked ones. The second mean
-is taken over all unlinked word pairs of the sentence pair: what random draws would tend to, without their noise.
+A sentence pair's score is the mean cosine of its linked words minus the mean cosine of its unlinked words. The second
+mean is over all unlinked word pairs of the sentence pair: the limit of random draws, without their noise.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TokenStates = Callable[[list[list[str]]], list[np.ndarray]]
 class TokenScores:
     """Mean cosines of every sentence pair."""
 
-    linked: np.ndarray  # (N,) over the sure links; NaN where a pair has none
-    unlinked: np.ndarray  # (N,) over word pairs that are neither sure nor possible links; NaN where there are none
+    linked: np.ndarray  # (N,) over the sure links; NaN if a pair has none
+    unlinked: np.ndarray  # (N,) over word pairs that are neither sure nor possible links; NaN if there are none
 
     @property
     def measured(self) -> np.ndarray:
@@ -48,8 +48,9 @@ def sample_pairs(source_lang: str, target_lang: str, split: str = "test") -> lis
 def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> TokenScores:
     """Score every pair with gold links (`hfxling.data.pharaoh.read_aligned`, `sample_pairs`) by its words' vectors.
 
-    `token_states` is called once with all sentences, sources first: lists of words -> one (words, H) array each, with a
-    NaN row for a word without a vector (cut off, or no piece of its own), whose cells count on neither side.
+    `token_states` is called once with all sentences as lists of words, sources first. It returns one (words, H) array
+    per sentence, with a NaN row for a word without a vector (cut off, or without a piece of its own); such words count
+    neither as linked nor as unlinked.
     """
     sentences = [list(pair.source) for pair in pairs] + [list(pair.target) for pair in pairs]
     units = [_unit(states) for states in token_states(sentences)]
@@ -63,13 +64,13 @@ def token_scores(pairs: Sequence[AlignedPair], token_states: TokenStates) -> Tok
 def token_results(scores: TokenScores, *, direction: str, settings: dict | None = None, **fields) -> list[EvalResult]:
     """Rows "linked cosine", "unlinked cosine" and their difference "token alignment", with 95% intervals over pairs.
 
-    The last row's "p_value" is that against zero difference between linked and unlinked. `settings` are joined to
-    every row's; `fields` are further ones of `EvalResult`: dataset, split, revision, model, model_revision, seed.
+    The last row's "p_value" tests that linked and unlinked do not differ. `settings` are added to every row's; `fields`
+    are further fields of `EvalResult`: dataset, split, revision, model, model_revision, seed.
     """
     is_measured = scores.measured
     if not is_measured.any():
         raise ValueError(
-            f"none of the {len(is_measured)} pairs has both linked and unlinked words; give text with links."
+            f"none of the {len(is_measured)} pairs has both linked and unlinked words; give text with word links."
         )
     row_settings = dict(settings or {})
     if not is_measured.all():
@@ -92,7 +93,7 @@ def _unit(states: np.ndarray) -> np.ndarray:
 
 
 def _pair_means(pair: AlignedPair, source: np.ndarray, target: np.ndarray) -> tuple[float, float]:
-    """Mean cosine of the linked cells and of the unlinked ones; NaN where there are none."""
+    """Mean cosine of the linked cells and of the unlinked ones; NaN if there are none."""
     cosines = source @ target.T
     unlinked, sure, neither = 0, 1, 2
     kind = np.full(cosines.shape, unlinked, np.int8)

@@ -1,9 +1,9 @@
-"""Word translation: does a word's nearest neighbour among all target words stand in a dictionary?
+"""Word translation: does the dictionary list a word's nearest neighbour among all target words as a translation?
 
-Takes tables of static vectors and vocabularies, never a model. There are two protocols. "vocabulary" asks for words of
-the training vocabularies and chooses among these, as Wada et al.'s scripts do; the paper's figures stand beside it.
-"composed" also asks for dictionary words that are several segments of their vocabulary, which have the mean of their
-vectors, and has such translations among the candidates: more words, and harder ones.
+The functions take tables of static vectors and vocabularies, never a model. There are two protocols. "vocabulary" asks
+for words of the training vocabularies and chooses among these, as Wada et al.'s scripts do; the paper's figures are
+comparable with it. "composed" also asks for dictionary words that consist of several segments of their vocabulary
+(their vector is the mean), and has such translations among the candidates: more words, and harder ones.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class WordTable:
 
     words: list[str]  # normalised spelling (`hfxling.data.segment.normalize`) of each row
     vectors: np.ndarray  # (N, D) of unit length
-    vocabulary_size: int  # the first so many rows are the vocabulary's own words, the others are made of several
+    vocabulary_size: int  # number of the first rows that are the vocabulary's own words; later ones are composed
 
     @property
     def row_of(self) -> dict[str, int]:
-        """Every word's first row."""
+        """The first row of each word."""
         rows: dict[str, int] = {}
         for row, word in enumerate(self.words):
             rows.setdefault(word, row)
@@ -64,20 +64,20 @@ class LexiconScores:
     """How each dictionary word fared."""
 
     words: list[str]  # source words that could be asked for
-    ranks: np.ndarray  # (N,) place of the best-ranked right translation, from 1; ties count against it
-    source_covered: int  # those that have a vector
-    target_covered: int  # those with a translation that has one
+    ranks: np.ndarray  # (N,) rank of the best right translation, from 1; ties count against it
+    source_covered: int  # dictionary words that have a vector
+    target_covered: int  # dictionary words with a translation that has a vector
     candidates: int  # target words to choose from
 
 
 def read_dictionary(path: str | Path) -> dict[str, set[str]]:
-    """Read a file without header, plain or packed, of lines of word TAB translation, in normalised spelling.
+    """Read a file without header, plain or packed, with lines of word TAB translation, in normalised spelling.
 
-    Further columns are passed over.
+    Further columns are ignored.
 
     Raises:
-        FileNotFoundError: no such file.
-        ValueError: fewer than two columns, an empty word, or no line left, with file and line.
+        FileNotFoundError: if there is no such file.
+        ValueError: for fewer than two columns, an empty word (the message names file and line), or no line at all.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such dictionary; check the path.")
@@ -86,25 +86,25 @@ def read_dictionary(path: str | Path) -> dict[str, set[str]]:
         words = [normalize(cell) for cell in text.split("\t")[:2]]
         if len(words) < 2 or not all(words):
             raise ValueError(
-                f"{path}, line {number}: {text[:40]!r} is not word TAB translation; mend or remove the line."
+                f"{path}, line {number}: {text[:40]!r} is not word TAB translation; correct or remove the line."
             )
         source, target = words
         dictionary.setdefault(source, set()).add(target)
     if not dictionary:
-        raise ValueError(f"{path}: no entry in it; check the file.")
+        raise ValueError(f"{path} has no entries; check the file.")
     return dictionary
 
 
 def word_table(vocabulary: Vocabulary, vectors, extra: Iterable[str] = ()) -> WordTable:
-    """The words of a vocabulary with the unit vectors of its (V, D) static ones, row = id.
+    """The words of a vocabulary with unit vectors, made from its (V, D) static ones, row = id.
 
-    Words of `extra` (in normalised spelling, e.g. a dictionary's) that are several of its segments are added; those
-    with an unknown segment are left out.
+    Words of `extra` (in normalised spelling, e.g. a dictionary's) that consist of several of its segments are added;
+    those with an unknown segment are left out.
     """
     vectors = np.asarray(vectors, np.float32)
     if len(vectors) != len(vocabulary):
         words = f"{len(vocabulary)} words of {vocabulary.lang!r}"
-        raise ValueError(f"{len(vectors)} vectors for the {words}; give one each.")
+        raise ValueError(f"{len(vectors)} vectors for the {words}; give one per word.")
     vocabulary_words = vocabulary.words[EOS + 1 :]
     known = set(vocabulary_words)
     extra = [word for word in dict.fromkeys(extra) if word not in known]
@@ -124,10 +124,10 @@ def protocol_results(
     settings: Mapping | None = None,
     **fields,
 ) -> list[EvalResult]:
-    """`lexicon_results` by every protocol, named in the rows' settings; a dictionary of phrases has none by the first.
+    """`lexicon_results` for each protocol, named in the rows' settings; a dictionary of phrases skips the first one.
 
-    The dictionary is in normalised spelling; `vectors` are (V, D) and (W, D) static ones of the vocabularies of source
-    and target. `settings` are joined to every row's, `fields` are those of `EvalResult`.
+    The dictionary is in normalised spelling; `vectors` are the (V, D) and (W, D) static vectors of the source and
+    target vocabulary. `settings` are added to every row's, `fields` are those of `EvalResult`.
     """
     protocols = PROTOCOLS
     known_source = set(vocabularies[0].words[EOS + 1 :])
@@ -147,38 +147,38 @@ def protocol_results(
 def link_vectors(counts, static: Sequence | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Vectors whose cosines say how often words are linked, for `word_table`.
 
-    A source word's are the square roots of its translations' shares, a target word's the unit vector of its own: dense,
-    for vocabularies of thousands of words.
+    The vector of a source word has the square roots of its translations' shares; that of a target word is a unit vector
+    of its own dimension. They are dense, for vocabularies of thousands of words.
 
     Args:
-        counts: (V, W) links between the words of two vocabularies, dense or sparse.
-        static: (V, D) and (W, D) static vectors: the cosines of both kinds then add up.
+        counts: (V, W) numbers of links between the words of two vocabularies, dense or sparse.
+        static: (V, D) and (W, D) static vectors; the cosines of both kinds are then added.
 
     Returns:
         (V, W) and (W, W) float32, or (V, D + W) and (W, D + W).
     """
     counts = np.asarray(counts.todense() if hasattr(counts, "todense") else counts, np.float32)
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1e-9)
-    # A vector needs a direction: a word without links gets one that is as near to each target word as to any other.
+    # A vector needs a direction: a word without links gets one that is equally near to all target words.
     links = np.sqrt(shares) + np.float32(1e-9), np.eye(counts.shape[1], dtype=np.float32)
     if static is None:
         return links
     joined = []
     for vectors, of_links in zip(static, links):
-        vectors = unit_or_zero(np.asarray(vectors, np.float32))  # padding's is zero
+        vectors = unit_or_zero(np.asarray(vectors, np.float32))  # the padding's vector is zero
         joined.append(np.concatenate([vectors, of_links], axis=1))
     return joined[0], joined[1]
 
 
 def _csls_k(source: WordTable, target: WordTable) -> int:
-    """Neighbours of CSLS; of a vocabulary with fewer words all of them."""
+    """Number of neighbours for CSLS: all words if a vocabulary has fewer."""
     return min(CSLS_K, *map(len, _pools(source, target)))
 
 
 def translate(queries, source: WordTable, target: WordTable, *, top: int) -> tuple[np.ndarray, np.ndarray]:
     """(Q, top) rows of the target table, best first by CSLS, and their scores, for (Q, D) vectors of source words.
 
-    CSLS is that of `hfxling.sentences.blocks.nearest`; neighbourhoods are those of the whole vocabularies.
+    CSLS is that of `hfxling.sentences.blocks.nearest`, with neighbours from the whole vocabularies.
     """
     from hfxling.sentences.blocks import nearest  # loads torch
 
@@ -200,8 +200,8 @@ def score_lexicon(dictionary: Dictionary, source: WordTable, target: WordTable) 
     asked = [word for word in with_vector if word in translated]
     if not asked:
         raise ValueError(
-            f"none of the {len(dictionary)} dictionary words has a vector and a translation with one (vectors for "
-            f"{len(with_vector)} words, translations with one for {len(translated)}); check spelling and segmenters."
+            f"none of the {len(dictionary)} dictionary words has both a vector and a translation with a vector "
+            f"({len(with_vector)} have a vector, {len(translated)} such a translation); check spelling and segmenters."
         )
     gold = []  # rows of the right translations
     for word in asked:
@@ -222,9 +222,9 @@ def lexicon_results(
     settings: Mapping | None = None,
     **fields,
 ) -> list[EvalResult]:
-    """P@1 and P@5 over the words that could be asked for, and the coverage both ways, as result rows in percent.
+    """P@1 and P@5 over the words that could be asked for, and the coverage of both sides, as result rows in percent.
 
-    A word counts as translated when any of its translations is among the first k candidates. `settings` are joined to
+    A word counts as translated if any of its translations is among the first k candidates. `settings` are added to
     every row's, `fields` are those of `EvalResult`: dataset, split, direction, model, seed.
     """
     entries = []
@@ -244,7 +244,7 @@ def lexicon_results(
 
 
 def _pools(source: WordTable, target: WordTable) -> tuple[np.ndarray, np.ndarray]:
-    """Only the vocabularies' own words make neighbourhoods."""
+    """The vectors of the vocabularies' own words, which alone count as neighbours."""
     return source.vectors[: source.vocabulary_size], target.vectors[: target.vocabulary_size]
 
 
@@ -255,7 +255,7 @@ def _ranks_of_best(queries: np.ndarray, targets: np.ndarray, gold: Sequence[Sequ
     least = np.full(len(gold), -np.inf)
     np.maximum.at(least, query, right)
     least -= TIE["csls"]
-    # The sweep below counts all rows that reach the best right one: those that are right themselves come off.
+    # The loop below counts all rows that score at least as much as the best right one; right ones are subtracted here.
     ranks = 1 - np.bincount(query[right >= least[query]], minlength=len(gold))
     for rows, columns, block in score_blocks(queries, targets, _BLOCK):
         ranks[rows] += reaching(block, least[rows, None], queries[rows], targets[columns]).sum(1)

@@ -64,5 +64,5 @@ def test_the_bands_hold_a_further_run_and_the_gain_nine_times_in_ten():
     [([500, 500, 500], "3 (sizes: 500)"), ([500, 1000], "2 (sizes: 500, 1000)"), ([], "0 (sizes: none)")],
 )
 def test_too_few_runs(sizes, listed):
-    with pytest.raises(ValueError, match=re.escape(f"three runs of at least two sizes, got {listed}")):
+    with pytest.raises(ValueError, match=re.escape(f"three runs with at least two sizes, got {listed}")):
         forecast(sizes, np.ones(len(sizes)))

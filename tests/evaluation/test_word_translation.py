@@ -131,9 +131,9 @@ def test_dictionary_is_read_in_one_spelling(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("b\ty\na\n", r"line 2: 'a' is not word TAB translation; mend"),
+        ("b\ty\na\n", r"line 2: 'a' is not word TAB translation; correct"),
         ("b\ty\n\tx\n", "line 2"),
-        ("", "no entry in it"),
+        ("", "has no entries"),
     ],
 )
 def test_a_dictionary_that_is_wrong(tmp_path, lines, message):
@@ -145,7 +145,7 @@ def test_a_dictionary_that_is_wrong(tmp_path, lines, message):
 def test_other_mistakes(tmp_path, tables):
     with pytest.raises(FileNotFoundError, match="no such dictionary"):
         read_dictionary(tmp_path / "d.tsv")
-    with pytest.raises(ValueError, match="none of the 1 dictionary words has a vector"):
+    with pytest.raises(ValueError, match="none of the 1 dictionary words has both a vector"):
         score_lexicon({"s1": {"x"}}, *tables)
     with pytest.raises(ValueError, match="2 vectors for the 6 words of 'zh'"):
         word_table(Vocabulary.learn(["长颈"], "zh"), np.ones((2, 3)))
