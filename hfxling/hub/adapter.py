@@ -1,8 +1,8 @@
-"""A fine-tuned encoder as its low-rank adapter alone: some megabytes, loaded on the encoder that it was trained for.
+"""Publish only the low-rank adapter of a fine-tuned encoder: some megabytes, loaded on the encoder it was trained for.
 
-The folder of such an encoder holds its whole weights, and the adapter in `adapter/`. Published alone, the adapter lies
-at the root, where sentence-transformers and peft look for it, beside tokenizer and pooling; the record and the card are
-those of the whole model, with other files and other ways of loading.
+The folder of such an encoder holds all its weights, and the adapter in `adapter/`. Published alone, the adapter lies at
+the root, where sentence-transformers and peft look for it, beside tokenizer and pooling. Record and card are those of
+the whole model, with other files and other ways of loading.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .upload import Content, read_content
 if TYPE_CHECKING:
     from torch import Tensor
 
-ALONE = "adapter_config.json"  # where an adapter alone has it
+ALONE = "adapter_config.json"  # its place in a repository of the adapter alone
 _INSIDE = "adapter/"
 _WEIGHTS, _CONFIG = "model.safetensors", "config.json"
-_CONFIG_ALONE = "model_config.json"  # a config.json would have transformers look for whole weights
+_CONFIG_ALONE = "model_config.json"  # with a config.json transformers would look for all weights
 _ADAPTER_WEIGHTS = "adapter_model.safetensors"
-_NEAR = 2e-3  # of weights of the size of one: the adapter is kept in half precision
+_NEAR = 2e-3  # tolerance for weights of size 1, as the adapter is kept in half precision
 
 
 def adapter_alone(files: Mapping[str, Content]) -> dict[str, Content]:
-    """The files of a repository that holds the adapter alone, out of those of the whole model as it is published."""
+    """The files of a repository with the adapter alone, made from the published files of the whole model."""
     record = json.loads(read_content(files[RECORD]))
     alone, hashes = {}, {}
     for name, content in files.items():
@@ -64,21 +64,21 @@ def adapter_alone(files: Mapping[str, Content]) -> dict[str, Content]:
 
 
 def adapter_faults(folder: Path) -> list[str]:
-    """A line where a folder has no adapter, or one that does not give the folder's own weights on its base."""
+    """A line if a folder has no adapter, or if base and adapter do not give the folder's own weights."""
     if not (folder / ADAPTER).is_file():
-        return [f"{ADAPTER}: is not there, so there is no adapter; `hfxling fit --choose finetuned` writes one"]
+        return [f"{ADAPTER}: is missing, so there is no adapter; `hfxling fit --choose finetuned` writes one"]
     merged = _merged_weights(folder / _INSIDE)
     for name, weight in load_file(folder / _WEIGHTS).items():
-        if name.startswith("pooler."):  # which sentence vectors do not use; a base without one makes it up
+        if name.startswith("pooler."):  # not used by sentence vectors, and random if the base has none
             continue
         gap = (merged[name] - weight.float()).abs().max()
         if gap > _NEAR * max(1.0, weight.abs().max()):
-            return [f"{_INSIDE}: on its base it gives another {name} than {_WEIGHTS} holds"]
+            return [f"{_INSIDE}: with its base it gives another {name} than {_WEIGHTS} holds"]
     return []
 
 
 def merged_folder(folder: Path, scratch: Path) -> Path:
-    """The whole model of a folder that holds an adapter alone, written into an empty folder; others as they are."""
+    """The whole model of a folder with only an adapter, written into an empty folder; other folders as they are."""
     if not (folder / ALONE).is_file():
         return folder
     for name, path in folder_files(folder).items():
@@ -91,7 +91,7 @@ def merged_folder(folder: Path, scratch: Path) -> Path:
 
 
 def _merged_weights(adapter: Path) -> dict[str, Tensor]:
-    """Weights of the base with an adapter merged into them, in float32, by the names that the base has for them."""
+    """Weights of the base with the adapter merged into them, in float32, by the base's names for them."""
     from peft import PeftModel
 
     base = json.loads((adapter / ALONE).read_text(encoding="utf-8"))["base_model_name_or_path"]

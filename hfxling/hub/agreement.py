@@ -1,4 +1,4 @@
-"""What disagrees between a model's folder, its record, its card and figures that are measured again."""
+"""Find what disagrees between a model's folder, its record, its card, and figures that are measured again."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from hfxling.evaluation.results import EvalResult, read_results
 from .card import CardInfo, render_card, stray_scores
 from .record import CARD, RECORD, file_faults, is_intact
 
-# Codes of few bits turn over with the last bits of a float, which differ by processor: so many items may.
+# Codes of few bits may flip with the last bits of a float, which differ by processor: up to COARSE items may differ.
 CODES, COARSE = ("int8", "binary"), 2
-_COUNTED = ("name", "pairs", "revision", "dropped", "leaks")  # of an entry of training data, what reading it gives
+_COUNTED = ("name", "pairs", "revision", "dropped", "leaks")  # fields of a training data entry that reading it gives
 
 
 def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[str]:
-    """What of a card's numbers the record does not give: front matter, tables, and scores in the prose around them.
+    """Numbers of a card that the record does not give: in front matter, tables, and the prose around them.
 
-    Sentences may be added to a card by hand, scores may not.
+    Sentences may be added to a card by hand; scores may not.
     """
     try:
         rendered = render_card(rows, CardInfo.from_record(card))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number of no row
+    except (TypeError, ValueError, KeyError, AttributeError) as error:  # of another version, or a number without a row
         return [f"{RECORD}: no card can be rendered from it ({error})"]
     wanted = [line for _, line in _held(rendered)]
     held = list(_held(text))
@@ -38,14 +38,14 @@ def card_faults(text: str, rows: Sequence[EvalResult], card: Mapping) -> list[st
             continue
         for number, line in held[first:last]:
             faults.append(f"{CARD}, line {number}: {line.strip()[:160]!r} is not what {RECORD} says")
-        for line in wanted[start + last - first : stop]:  # one change is one fault: the others were changed
+        for line in wanted[start + last - first : stop]:  # a changed line is one fault; the rest are missing
             faults.append(f"{CARD}: lacks {line.strip()[:160]!r}")
     return faults + _score_faults(text, rendered)
 
 
 def _held(text: str) -> Iterator[tuple[int, str]]:
     """Line number and text of the front matter and of every table."""
-    fences = 0  # the front matter stands between the first two
+    fences = 0  # the front matter is between the first two
     for number, line in enumerate(text.splitlines(), 1):
         if line == "---":
             fences += 1
@@ -54,7 +54,7 @@ def _held(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _score_faults(text: str, rendered: str) -> list[str]:
-    """Decimals and percentages in lines that were added to a card, which it does not have elsewhere."""
+    """Decimals and percentages in lines that were added to a card, if the rendered card has them nowhere."""
     rendered_lines = {*rendered.splitlines()}
     held = {number for number, _ in _held(text)}
     faults = []
@@ -63,7 +63,7 @@ def _score_faults(text: str, rendered: str) -> list[str]:
             continue
         stray = stray_scores(re.sub(r"https?://\S+", "", line), rendered)
         if stray:
-            faults.append(f"{CARD}, line {number}: {stray[0]} stands in no row of {RECORD}; measure it or leave it out")
+            faults.append(f"{CARD}, line {number}: {stray[0]} is in no row of {RECORD}; measure it or leave it out")
     return faults
 
 
@@ -86,17 +86,17 @@ def text_faults(recorded: Sequence[Mapping], found: Sequence[Mapping]) -> list[s
 
 @dataclass
 class Agreement:
-    """What came of measuring again."""
+    """Outcome of measuring again."""
 
-    agree: int  # rows whose every number is the same
-    faults: list[str]  # a line for each number that is not
-    unmeasured: list[EvalResult]  # rows that were not measured again, as those of models that were trained for a fold
+    agree: int  # number of rows in which every number is the same
+    faults: list[str]  # a line for each number that differs
+    unmeasured: list[EvalResult]  # rows that were not measured again, such as those of models trained for a fold
 
 
 def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], tolerance: float = 2e-6) -> Agreement:
-    """Hold recorded rows against measured ones of the same metric, data, direction and settings.
+    """Compare recorded rows with measured ones of the same metric, data, direction and settings.
 
-    `tolerance` is the difference that counts as none, in the rows' units; numbers are stored to six decimals.
+    `tolerance` is the largest difference that counts as equal, in the rows' units; stored numbers have six decimals.
     """
     measured: dict[tuple, list[EvalResult]] = defaultdict(list)
     for row in found:
@@ -104,7 +104,7 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
     agree = 0
     faults: list[str] = []
     unmeasured: list[EvalResult] = []
-    other_texts: set[tuple] = set()  # that a fault was said of
+    other_texts: set[tuple] = set()  # texts that already have a fault
     for row in recorded:
         others = measured.get(_figure(row))
         if not others:
@@ -115,7 +115,7 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
             text = (row.dataset, row.split, row.direction and frozenset(row.direction.split("->")))
             if text not in other_texts:
                 faults.append(
-                    f"{row.dataset}, {row.split}: other text ({row.revision} is recorded, {other.revision} read)"
+                    f"{row.dataset}, {row.split}: other text ({row.revision} is recorded, {other.revision} was read)"
                 )
             other_texts.add(text)
             continue
@@ -130,12 +130,12 @@ def compare_rows(recorded: Sequence[EvalResult], found: Sequence[EvalResult], to
             agree += 1
         faults += differing
     for row in chain.from_iterable(measured.values()):
-        faults.append(f"{_label(row)}: {RECORD} lacks the row")
+        faults.append(f"{_label(row)}: {RECORD} has no such row")
     return Agreement(agree, faults, unmeasured)
 
 
 def _figure(row: EvalResult) -> tuple:
-    """What a row is of; its settings "paired" and "range" are measured themselves."""
+    """What a row measures; without its settings "paired" and "range", which are results themselves."""
     settings = []
     for key, value in sorted(row.settings.items()):
         if key not in ("paired", "range"):
@@ -169,7 +169,7 @@ def _equal(a: object, b: object, tolerance: float) -> bool:
 
 
 def folder_faults(folder: Path, record: Mapping) -> list[str]:
-    """A line for every file, the record itself and every line of the card that is not what the record says."""
+    """A line for every file, every line of the card, and the record itself, if it is not what the record says."""
     faults = file_faults(folder, record.get("files"))
     if "files" in record and not is_intact(record):
         faults.append(f"{RECORD}: was changed after it was written")

@@ -1,4 +1,4 @@
-"""What is refused before anything is published: pickles, paths and secrets in files, licences, a base nobody has."""
+"""Checks before publishing: pickles, local paths and secrets in files, licences, a base model that readers can get."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 _ROOTS = ("home", "root", "Users", "mnt", "media", "tmp", "var", "opt", "srv", "data", "scratch", "work", "workspace")
 ADAPTER = "adapter/adapter_config.json"
-# Files that are written of a run; code and vocabularies have slashes too.
+# Files that describe a run; only these are searched for paths, as code and vocabularies have slashes, too.
 _TALKING = (CARD, RECORD, "config.yaml", ADAPTER)
 
 
 def text_faults(files: Mapping[str, Content]) -> list[str]:
-    """A line for whatever must not be public: pickles, tokens and keys, links out of the folder, local paths."""
+    """A line for everything that must not be public: pickles, tokens and keys, links out of the folder, local paths."""
     faults = []
-    paths: dict[str, list[str]] = {}  # where each path of this machine stands
+    paths: dict[str, list[str]] = {}  # the places of each path of this machine
     for name, content in files.items():
         link_fault = _link_fault(name, content) if isinstance(content, Path) and content.is_symlink() else ""
         if link_fault:
@@ -50,9 +50,9 @@ def text_faults(files: Mapping[str, Content]) -> list[str]:
 
 
 def _link_fault(name: str, path: Path) -> str:
-    """What is wrong with a link; "" where it leads to a file of the folder that it lies in."""
+    """What is wrong with a link; "" if it leads to a file of its own folder."""
     if not path.is_file():
-        return "is a link to no file; put the files themselves there, or remove it"
+        return "is a link that leads to no file; put the files themselves there, or remove it"
     folder = path.parents[len(Path(name).parts) - 1]
     if not path.resolve().is_relative_to(folder.resolve()):
         return "is a link to a file elsewhere; put the file itself there"
@@ -60,7 +60,7 @@ def _link_fault(name: str, path: Path) -> str:
 
 
 def _paths_in(content: Content) -> dict[str, list[int]]:
-    """The lines of every path of this machine in a file that is written of a run."""
+    """The line numbers of every path of this machine in a file that describes a run."""
     lines: dict[str, list[int]] = {}
     for number, line in enumerate(read_content(content).decode("utf-8", "replace").splitlines(), 1):
         path = local_path(line)
@@ -75,22 +75,22 @@ def _lines_told(numbers: Sequence[int]) -> str:
 
 
 def code_faults(files: Mapping[str, Content]) -> list[str]:
-    """A line for every Python file that is not one of this package's own, which checking the folder would run."""
+    """A line for every code file that is not this package's own, as checking the folder would run it."""
     code_of_package = {path.name: path.read_bytes() for path in Path(models.__file__).parent.glob("*.py")}
     faults = []
     for name, content in files.items():
         is_code = name.lower().endswith((".py", ".pyc", ".pyd", ".so", ".dll", ".dylib"))
         if is_code and code_of_package.get(Path(name).name) != read_content(content):
             faults.append(
-                f"{name}: is code that this hfxling did not write, and the check of its loading would run it; look "
-                "at it, and give --trust_remote_code if you trust it"
+                f"{name}: is code that this hfxling did not write, and checking the folder would run it; look at it, "
+                "and give --trust_remote_code if you trust it"
             )
     return faults
 
 
 def local_path(line: str) -> str | None:
-    """The first path in a line that means nothing elsewhere: absolute, of the home folder, or above the current one."""
-    roots = set(_ROOTS)  # first parts of absolute paths; those of this machine beside the usual ones
+    """The first path in a line that is only valid here: absolute, in the home folder, or above the current folder."""
+    roots = set(_ROOTS)  # first parts of absolute paths: the usual ones, and those of this machine
     for place in (Path.home(), Path.cwd(), tempfile.gettempdir()):
         roots.update(Path(place).resolve().parts[1:2])
     roots = "|".join(map(re.escape, roots))
@@ -100,17 +100,17 @@ def local_path(line: str) -> str | None:
 
 
 def release_faults(card: Mapping, licence_of_base: str | None) -> list[str]:
-    """Why a model may not be released, by fields of its `CardInfo`: its licence against those of its text and its base
-    (None where that states none), a base that nobody can get.
+    """Why a model may not be released, from the fields of its `CardInfo`: its licence does not fit those of its text
+    and base (None if the base states none), or nobody can get the base.
     """
     parts = {f"the text {data['name']!r}": data.get("licence") for data in card["train_data"]}
     faults = []
     base = card["base_model"]
     if is_hub_id(base):
         parts[f"the base model {base!r}"] = licence_of_base
-    elif " " not in base:  # else it says that there is none
+    elif " " not in base:  # a name with spaces says that there is none
         remedy = f"give --names {base}=ITS_HUB_ID, or publish it first"
-        faults.append(f"base_model: {base!r} is a local folder, which no reader has; {remedy}")
+        faults.append(f"base_model: {base!r} is a local folder, which readers do not have; {remedy}")
     fault = release_fault(card["licence"], parts)
     if fault:
         faults.append(f"licence: {fault}")
@@ -118,20 +118,20 @@ def release_faults(card: Mapping, licence_of_base: str | None) -> list[str]:
 
 
 def base_licence(base: str, api: HfApi) -> str | None:
-    """The licence that the Hub states of a model; None where it states none or cannot be asked, which is logged."""
+    """The licence that the Hub states for a model; None if it states none, or cannot be asked (with a warning)."""
     if not is_hub_id(base):
         return None
     try:
         card = api.model_info(base).card_data
     except (HTTPError, OSError, ValueError) as error:
-        logger.warning("%s: the Hub cannot be asked what licence it is under (%s)", base, one_line(error))
+        logger.warning("%s: the Hub did not say which licence it has (%s)", base, one_line(error))
         return None
     licence = card.get("license") if card else None
     return licence[0] if isinstance(licence, Sequence) and not isinstance(licence, str) else licence
 
 
 def folder_contents(folder: Path) -> dict[str, Content]:
-    """The files of a folder that are published, by name, and links to what is no file, which never are."""
+    """The files of a folder to publish, by name; also links that lead to no file, which the checks then refuse."""
     contents: dict[str, Content] = {}
     for name, path in folder_files(folder).items():
         if name != ".gitattributes":

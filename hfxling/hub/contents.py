@@ -1,4 +1,4 @@
-"""What must not be public in a file, whatever its name says: secrets, and pickles, which run code when read."""
+"""Find what must not be public in a file, whatever its name: secrets, and pickles, which run code when read."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from typing import BinaryIO
 from huggingface_hub import get_token
 
 PICKLE_SUFFIXES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle", ".joblib", ".h5", ".hdf5", ".keras", ".dill"}
-PICKLE_SUFFIXES |= {".msgpack"}  # no pickle; of a framework that nothing here reads
-# What tokens begin with, and how they go on: of huggingface_hub's documentation, and of the rules of gitleaks for what
-# people of this field have in their environment.
+PICKLE_SUFFIXES |= {".msgpack"}  # no pickle, but of a framework that nothing here reads
+# How tokens begin and continue, from huggingface_hub's documentation and from gitleaks' rules for what people of this
+# field have in their environment.
 SECRETS = [
     (("hf_", "api_org_"), r"[A-Za-z0-9]{16,}"),
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"[A-Za-z0-9]{30,}"),
@@ -37,9 +37,9 @@ SECRETS = [
     (("://",), r"[^\s/:@\"'<>{}$]+:[^\s/:@\"'<>{}$]{6,}@"),
     (("-----BEGIN ",), r"[A-Z ]*PRIVATE KEY"),
 ]
-_LEAST_TOKEN = 8  # letters of the user's own token; a shorter one is a word of a test
-_BLOCK = 2**24  # bytes that are looked at together
-_OVERLAP = 4096  # of a block with the next one: longer than any token
+_LEAST_TOKEN = 8  # letters of the user's own token; a shorter one is a word in a test
+_BLOCK = 2**24  # bytes that are searched at once
+_OVERLAP = 4096  # bytes that a block shares with the next one: longer than any token
 _ARCHIVE = re.compile(rb"PK\x03\x04|\xfd7zXZ|BZh[1-9]1AY&SY|.{257}ustar", re.DOTALL)  # zip, xz, bzip2, tar
 
 
@@ -48,17 +48,17 @@ class Finding:
     """Something in a file that must not be public."""
 
     what: str  # in words
-    line: int | None = None  # where, in a text; None in archives and binary files
+    line: int | None = None  # line number in a text; None in archives and binary files
 
 
 PICKLE = "is a pickle, which runs code when it is read; publish safetensors"
 OBJECTS = "holds a pickle, which runs code when it is read; publish safetensors, or arrays of numbers"
-TOKEN = "holds a token or a key; take it out, and revoke it if it was shown"
-ARCHIVE = "is an archive, which cannot be looked through; publish what is in it"
+TOKEN = "holds a token or a key; remove it, and revoke it if anybody saw it"
+ARCHIVE = "is an archive, which cannot be checked; publish the files in it"
 
 
 def findings(name: str, content: Path | bytes) -> list[Finding]:
-    """What of a file, by its name and content, must not be public; of each kind the first."""
+    """What must not be public in a file, by its name and content; the first finding of each kind."""
     suffixes = {suffix.lower() for suffix in Path(name).suffixes}
     if suffixes & PICKLE_SUFFIXES:
         return [Finding(PICKLE)]
@@ -67,7 +67,7 @@ def findings(name: str, content: Path | bytes) -> list[Finding]:
 
 
 def _in_file(file: BinaryIO, *, is_unpacked: bool = False) -> list[Finding]:
-    """What is in a file, or in the one that gzip packed."""
+    """Findings in a file, or in the file that gzip packed."""
     start = file.read(512)
     file.seek(0)
     header_size = int.from_bytes(start[:8], "little")
@@ -86,7 +86,7 @@ def _in_file(file: BinaryIO, *, is_unpacked: bool = False) -> list[Finding]:
             with gzip.open(file) as unpacked:
                 return _in_file(unpacked, is_unpacked=True)
         except (OSError, EOFError, zlib.error):
-            return []  # damaged: whoever reads it gets nothing out of it either
+            return []  # damaged: nobody else can read it either
     if _is_pickle(start, file):
         return [Finding(OBJECTS)]
     file.seek(0)
@@ -94,7 +94,7 @@ def _in_file(file: BinaryIO, *, is_unpacked: bool = False) -> list[Finding]:
 
 
 def _in_parquet(file: BinaryIO) -> list[Finding]:
-    """Secrets in the texts of a table, whose pages are compressed."""
+    """Secrets in the texts of a Parquet table, whose pages are compressed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -113,7 +113,7 @@ def _in_parquet(file: BinaryIO) -> list[Finding]:
 
 
 def _is_pickle(start: bytes, file: BinaryIO) -> bool:
-    """Whether the file is a pickle that names something to be called, of any protocol; text that looks so is none."""
+    """Whether the file is a pickle (of any protocol) that calls something; text that only looks so does not count."""
     is_of_new_protocol = start[:1] == b"\x80" and start[1:2] in (b"\2", b"\3", b"\4", b"\5")
     if not is_of_new_protocol and start[:1] not in b"(]}cilI":  # what a pickle of protocol 0 or 1 may begin with
         return False
@@ -127,7 +127,7 @@ def _is_pickle(start: bytes, file: BinaryIO) -> bool:
 
 
 def _in_text(file: BinaryIO, *, is_line_told: bool) -> list[Finding]:
-    """The first secret of a text. Secrets are ASCII: without its zeros a text in UTF-16 or UTF-32 shows them, too."""
+    """The first secret in a text. Secrets are ASCII, so removing zero bytes shows them in UTF-16 and UTF-32, too."""
     before = b""
     lines = 1
     while block := file.read(_BLOCK):
@@ -143,7 +143,7 @@ def _in_text(file: BinaryIO, *, is_line_told: bool) -> list[Finding]:
 
 
 def _pattern(start: str, rest: str) -> tuple[bytes, re.Pattern]:
-    """What a secret begins with, and the whole of it where that begins a word."""
+    """The beginning of a secret, and a pattern of the whole; a beginning of letters must begin a word."""
     escaped = re.escape(start)
     is_word = re.match(r"\w", start) is not None
     alone = rf"(?<!\w{escaped})" if is_word else ""
@@ -154,7 +154,7 @@ _PATTERNS = [_pattern(start, rest) for starts, rest in SECRETS for start in star
 
 
 def _first_secret(data: bytes) -> int | None:
-    """Where the first secret begins, the user's own token among them."""
+    """The position of the first secret; the user's own token is one."""
     patterns = [*_PATTERNS]
     token = get_token() or ""
     if len(token) >= _LEAST_TOKEN:

@@ -1,4 +1,4 @@
-"""Sentence pairs as a data set of the Hub: a card of what is counted, then the way of every upload."""
+"""Publish sentence pairs as a data set of the Hub: a card with counts, then an upload like any other."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 
 
 def release_dataset(what: Release, *, languages: Sequence[str]) -> Published:
-    """Count files of pairs, write their card and upload both; as `hfxling.hub.release.release` otherwise.
+    """Count files of pairs, write their card and upload both; otherwise as `hfxling.hub.release.release`.
 
-    The `folder` may be a file, too; the `licence` is that of the text, the languages are source and target.
+    The `folder` may also be a file; the `licence` is that of the text, the languages are source and target.
     """
     languages_of(None, languages)  # refuses what is no language
     fault = release_fault(what.licence, {"the text": what.licence})
@@ -47,16 +47,16 @@ def release_dataset(what: Release, *, languages: Sequence[str]) -> Published:
 
 
 def _tables(place: Path) -> dict[str, Path]:
-    """Files of pairs under the names that `load_dataset` finds them by."""
+    """Files of pairs, by the names under which `load_dataset` finds them."""
     files = {place.name: place} if place.is_file() else folder_files(place)
     tables = {name: path for name, path in files.items() if name.removesuffix(".gz").endswith(TABLE_SUFFIXES)}
     if not tables:
-        raise ValueError(f"{place}: no file of pairs; give {', '.join(TABLE_SUFFIXES)}, plain or as .gz.")
+        raise ValueError(f"{place}: no file of pairs in it; give {', '.join(TABLE_SUFFIXES)}, plain or as .gz.")
     return tables
 
 
 def dataset_card(repo_id: str, files: dict[str, Path], languages: Sequence[str], licence: str) -> str:
-    """The card's Markdown with its front matter: counts and hashes."""
+    """The card's Markdown with front matter, counts and hashes."""
     rows: list[list] = []
     total = 0
     for name, path in files.items():

@@ -1,4 +1,7 @@
-"""Opens a folder as its readers will: in a fresh process, first without hfxling, and compares what the doors give."""
+"""Open a folder as its readers will, in a fresh process, first without hfxling, and compare the vectors.
+
+A door is one way to load a folder, such as sentence-transformers or the class of hfxling.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ _STOCK = _DOORS[:2]
 _CLASSES = {model.__name__.removesuffix("Model").lower(): model for model in MODELS}
 _FLAG = "pooling.NormalizeParts"  # the module that sentence-transformers lacks
 TOLERANCE = 1e-5
-_SOUND: set[tuple] = set()  # folders that opened without a fault: path, method, size and age of every file
+_SOUND: set[tuple] = set()  # folders that opened without a fault: path, method, size and time of every file
 
 
 def door_faults(folder: Path, method: str) -> list[str]:
     """A line for every door of a folder that does not open, or gives other vectors than the method's own class.
 
-    A folder that opened without a fault and has not changed since, as after a dry run, is not opened again.
+    A folder that opened without a fault and has not changed since (as after a dry run) is not opened again.
     """
     folder = folder.resolve()
     files = []
@@ -49,14 +52,14 @@ def door_faults(folder: Path, method: str) -> list[str]:
 
 def _faults_of(folder: Path, method: str) -> list[str]:
     cls = _CLASSES[method]
-    if _is_appended(folder, cls):  # it has one door
+    if _is_appended(folder, cls):  # it has only one door
         doors = [_DOORS[1] if needs_code(str(folder)) else _DOORS[0]]
         is_stock = False
         languages = routed_languages(folder)
         job = {}
     else:
         config = cls.from_pretrained(folder).config
-        if not (folder / "modules.json").is_file():  # a head for vectors from elsewhere: its class is the only door
+        if not (folder / "modules.json").is_file():  # a head for ready-made vectors: its class is the only door
             return []
         doors = _DOORS
         is_stock = issubclass(cls, StockModel)
@@ -75,7 +78,7 @@ def _faults_of(folder: Path, method: str) -> list[str]:
 
 
 def _is_appended(folder: Path, cls: type) -> bool:
-    """Whether it is a head behind the modules of another model, which sentence-transformers alone reads."""
+    """Whether it is a head behind the modules of another model, which only sentence-transformers reads."""
     if not (folder / "modules.json").is_file() or not issubclass(cls, StockModel) or cls.any_encoder:
         return False
     config = read_json(folder / "config.json")
@@ -83,7 +86,7 @@ def _is_appended(folder: Path, cls: type) -> bool:
 
 
 def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock: bool) -> list[str]:
-    """What is wrong with the vectors of a door; those of stock modules are the class's own in some methods only."""
+    """What is wrong with the vectors of a door; only some methods' stock modules give the same ones as the class."""
     if not by_door[door]:
         modules = (folder / "modules.json").read_text(encoding="utf-8")
         must_open = door in ("remote code", "hfxling") or (door == _DOORS[0] and _FLAG not in modules)
@@ -92,7 +95,7 @@ def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock:
     for language, vectors in by_door[door].items():
         vectors = np.asarray(vectors, dtype=np.float64)
         if not np.isfinite(vectors).all():
-            faults.append(f"loading by {door!r}: vectors that are not finite, language {language or 'any'}")
+            faults.append(f"loading by {door!r}: gives vectors that are not finite, language {language or 'any'}")
         elif is_stock or door not in _STOCK:
             gap = np.abs(vectors - np.asarray(by_door["hfxling"][language])).max()
             if gap > TOLERANCE:
@@ -103,7 +106,7 @@ def _compared(door: str, by_door: Mapping[str, Mapping], folder: Path, is_stock:
 
 
 def _opened(folder: Path, job: dict, doors: Sequence[str]) -> dict[str, dict]:
-    """Vectors by door and language, from a process without network; RuntimeError with what it said."""
+    """Vectors by door and language, from a process without network; RuntimeError with its message if it fails."""
     package = str(Path(__file__).parents[2])
     with TemporaryDirectory(prefix="hfxling-") as scratch:
         place = Path(scratch)
@@ -111,7 +114,7 @@ def _opened(folder: Path, job: dict, doors: Sequence[str]) -> dict[str, dict]:
         (place / "jobs.json").write_text(json.dumps({"model": job}), encoding="utf-8")
         quiet = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HOME": scratch, "HFXLING": package}
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "HF_TOKEN")} | quiet
-        command = [sys.executable, "-P", str(_SCRIPT), *doors]  # its folder holds modules of other names
+        command = [sys.executable, "-P", str(_SCRIPT), *doors]  # -P: no imports from the script's folder
         done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]

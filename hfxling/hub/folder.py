@@ -1,4 +1,4 @@
-"""The complete folder of a trained model, and its way to the Hub."""
+"""Write the complete folder of a trained model, and push it to the Hub."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .upload import check_repo_id
 if TYPE_CHECKING:
     from torch import Tensor
 
-# Entries of results.json that `write_record` writes; all others are kept where it is written anew.
+# Entries of results.json that `write_record` writes; all others are kept when it is rewritten.
 _WRITTEN_ANEW = ("results", "versions", "recipe", "settings", "card", "files", "digest")
 
 
@@ -43,22 +43,22 @@ def publish(
     private: bool = False,
     branches: Sequence[str] = (),
 ) -> Path:
-    """Write model, results.json, config.yaml and card; the folder takes its name only when all of it is there.
+    """Write model, results.json, config.yaml and card; the folder gets its name only when it is complete.
 
     Args:
         folder: final folder; an earlier one of that name is replaced.
-        write_model: writes weights, tokenizer and code into the folder that it is given.
-        results: all that was measured.
+        write_model: function that writes weights, tokenizer and code into the folder that it is given.
+        results: all rows that were measured.
         card: everything else that the card says.
         recipe: name of the program.
         extra: further entries of results.json, such as what the fit chose.
-        push: check the folder and upload it to `card.repo_id`, a repository that is created where there is none.
+        push: check the folder and upload it to `card.repo_id`; the repository is created if there is none.
         private: create it as a private one.
-        branches: subfolders that are pushed to a branch of their name as well: there their files lie over the root's.
+        branches: subfolders that are also pushed to a branch of their name, where their files replace the root's.
 
     Raises:
-        ValueError: for weights that are not finite, what `write_results`, `render_card`, `check_push` or `release`
-            refuse, or when the upload fails; the folder is complete then.
+        ValueError: for weights that are not finite, and whatever `write_results`, `render_card`, `check_push` or
+            `release` refuse; if the upload fails, when the folder is complete.
     """
     folder = Path(folder)
     if push:
@@ -82,7 +82,7 @@ def publish(
 def write_record(
     folder: Path, results: Sequence[EvalResult], card: CardInfo, *, recipe: str, extra: Mapping | None = None
 ) -> None:
-    """Write card, configuration and results.json, from which the card can be rendered again, beside all other files."""
+    """Write card, configuration and results.json, from which the card can be rendered again, when the rest is there."""
     base = told_apart(card.base_model)
     of_folder = {"base_model": base, "clients": clients_of(folder), "width": width_of(folder)}
     if (folder / FUSION).is_file() and card.lexical is None:
@@ -96,7 +96,7 @@ def write_record(
         of_folder["loading"] = {**card.loading, ADAPTER_TITLE: adapter_snippet(base)}
     card = replace(card, **of_folder, tags=folder_tags(folder))
     (folder / "config.yaml").write_text(public_yaml(card.configuration), encoding="utf-8")
-    # Hashes after the last other file is written; the seal over them after the record is.
+    # The hashes need all other files; the seal needs the record.
     entries = {"card": asdict(card), **(extra or {}), "files": file_hashes(folder)}
     record = folder / RECORD
     write_results(record, results, recipe=recipe, settings=card.configuration, extra=entries)
@@ -105,7 +105,7 @@ def write_record(
 
 
 def rewrite_record(folder: Path, rows: Sequence[EvalResult], extra: Mapping) -> None:
-    """Write results.json and card of a folder anew with these rows, and with further or other entries (None: without).
+    """Rewrite results.json and card of a folder with these rows and new or changed entries (None removes one).
 
     Sentences that were added to the card by hand stay.
     """
@@ -126,11 +126,11 @@ def check_push(repo_id: str | None) -> None:
         raise ValueError("push_to_hub: no repository is named; give --hub_model_id namespace/name.")
     check_repo_id("hub_model_id", repo_id)
     if not get_token():
-        raise ValueError(f"no token to push to {repo_id} with; run hf auth login, or set HF_TOKEN.")
+        raise ValueError(f"there is no token to push to {repo_id}; run hf auth login, or set HF_TOKEN.")
 
 
 def check_finite(tensors: Iterable[tuple[str, Tensor]]) -> None:
-    """Raise the ValueError that names the first tensor with weights that are not finite."""
+    """Raise a ValueError that names the first tensor with weights that are not finite."""
     for name, tensor in tensors:
         if tensor.is_floating_point() and not tensor.isfinite().all():
             raise ValueError(

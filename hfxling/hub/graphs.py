@@ -1,4 +1,4 @@
-"""The graphs of a model for `hfxling.export`: written, measured against torch, put in their place, and recorded."""
+"""The graphs of a model for `hfxling.export`: write them, compare them with torch, put them in place, record them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from hfxling.models.stock import StockModel
 logger = logging.getLogger(__name__)
 
 TORCH, FLOAT, INT8 = "torch", "onnx", "onnx int8"
-Graphs = dict[str, dict[str, Path]]  # by form and language, "" where one is for all
+Graphs = dict[str, dict[str, Path]]  # by form and language; "" if one graph is for all
 
 
 def write_graphs(models: Mapping[str, StockModel], scratch: Path, int8: bool) -> Graphs:
-    """All graphs in a folder that goes again."""
+    """Write all graphs into a temporary folder."""
     graphs: Graphs = {FLOAT: {}}
     for language, model in models.items():
         path = scratch / language / graph.MODEL
@@ -46,7 +46,7 @@ def write_graphs(models: Mapping[str, StockModel], scratch: Path, int8: bool) ->
 
 
 def place_graphs(graphs: Graphs, folder: Path) -> list[Path]:
-    """Move graphs to where they belong, with the second file that large weights are in; earlier ones go."""
+    """Move graphs to their places, with the second file for large weights; earlier graphs are removed."""
     placed = []
     for language in graphs[FLOAT]:
         target = folder / language / graph.FOLDER
@@ -64,12 +64,12 @@ def place_graphs(graphs: Graphs, folder: Path) -> list[Path]:
 class Costs:
     """What torch and every graph cost: size, speed, and retrieval of sentence pairs.
 
-    `models` are what `hfxling.hub.onnx.load_models` gives of the folder.
+    `models` come from `hfxling.hub.onnx.load_models` for the folder.
 
     Attributes:
         figures: megabytes and sentences per CPU second, by form.
-        rows: P@1 of every form in both directions, graphs tested against torch.
-        changes: P@1 of every graph less torch's, both directions together, with its interval.
+        rows: P@1 of every form in both directions; graphs are tested against torch.
+        changes: P@1 of every graph minus torch's, over both directions, with its interval.
     """
 
     def __init__(self, folder: Path, models: Mapping[str, StockModel], pairs: Pairs, languages: Pair):
@@ -83,7 +83,7 @@ class Costs:
         self.figures: dict[str, dict[str, float]] = {}
         self.rows: dict[str, list[EvalResult]] = {}
         self.changes: dict[str, PairedTest] = {}
-        self._hits: dict[str, list[np.ndarray]] = {}  # by form, one a direction: (N,) 100 where the pair was found
+        self._hits: dict[str, list[np.ndarray]] = {}  # by form, one per direction: (N,) 100 if the pair was found
 
     def measure(self, graphs: Graphs) -> None:
         """Measure torch, and then the graphs against it."""
@@ -128,11 +128,11 @@ class Costs:
             self.rows[form].append(row)
 
     def lost(self, form: str) -> float:
-        """Percentage points of P@1, both directions."""
+        """Percentage points of P@1 that a form loses, over both directions."""
         return -self.changes[form].difference
 
     def table(self) -> str:
-        """A line a form."""
+        """One line per form."""
         lines = []
         for form, figures in self.figures.items():
             scores = [f"{hits.mean():.1f}" for hits in self._hits[form]]
@@ -142,7 +142,7 @@ class Costs:
         return format_table(["", "MB", "sentences/CPU s", *self.directions, "change"], lines)
 
     def for_record(self) -> dict[str, dict]:
-        """The figures by form, those of graphs with the difference to torch."""
+        """The figures by form; those of graphs with the difference to torch."""
         entries = {form: dict(figures) for form, figures in self.figures.items()}
         for form, change in self.changes.items():
             entries[form]["change"] = asdict(change)
@@ -150,7 +150,7 @@ class Costs:
 
 
 def record_graphs(folder: Path, costs: Costs | None, forms: Sequence[str]) -> None:
-    """Write results.json and card of a folder anew, where it has any, with its graphs and what they give.
+    """Rewrite results.json and card of a folder, if it has them, with its graphs and their figures.
 
     Sentences that were added to the card by hand stay.
     """
@@ -161,7 +161,7 @@ def record_graphs(folder: Path, costs: Costs | None, forms: Sequence[str]) -> No
     runtimes = None
     if costs is not None:
         if content_hash(*costs.sides) in training_text(str(folder)):
-            logger.info("the pairs are those that the model has learnt from: their P@1 is not added to the card")
+            logger.info("the model has learnt from these pairs: their P@1 is not added to the card")
         else:
             for form in (TORCH, *forms):
                 rows += costs.rows[form]

@@ -1,4 +1,4 @@
-"""The card of a model in memory: sentence-transformers writes it when the model is saved or pushed."""
+"""The card of a model in memory, which sentence-transformers writes when the model is saved or pushed."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from sentence_transformers import SentenceTransformerModelCardData
 
 from .card import CardInfo, render_card
 
-TRAINED_FURTHER = "generated_from_trainer"  # what a Trainer of sentence-transformers tags a model with
+TRAINED_FURTHER = "generated_from_trainer"  # the tag that a Trainer of sentence-transformers gives a model
 
 
 @dataclass
 class CardInMemory(SentenceTransformerModelCardData):
-    """What sentence-transformers keeps of a model for its card, whose text is one of ours.
+    """What sentence-transformers keeps about a model for its card, with the text of our cards.
 
-    What is set here before the model is saved, such as `license`, is heeded. The card of a model that is trained
-    further is that of sentence-transformers again.
+    Fields that are set before the model is saved, such as `license`, go into the card. A model that is trained further
+    gets the card of sentence-transformers again.
 
     Attributes:
-        info: what the text says.
+        info: content of the text.
     """
 
     info: CardInfo | None = None
@@ -32,13 +32,13 @@ class CardInMemory(SentenceTransformerModelCardData):
     )
 
     def add_tags(self, tags: str | list[str]) -> None:
-        """As of sentence-transformers."""
+        """As in sentence-transformers; a model that was trained further gets its template again."""
         super().add_tags(tags)
         if TRAINED_FURTHER in self.tags:
             self.template_path = SentenceTransformerModelCardData.template_path
 
     def to_dict(self) -> dict[str, Any]:
-        """What the template is filled with."""
+        """The values for the template."""
         said = {
             "repo_id": self.model_id or self.info.repo_id,
             "base_model": self.base_model or self.info.base_model,

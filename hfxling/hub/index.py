@@ -1,4 +1,4 @@
-"""A card's front matter: what the Hub reads of it."""
+"""A card's front matter, which the Hub reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .snippets import TEI, Examples, both_sides, example, is_sparse_encoder
 
 TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "cross-lingual", "hfxling")
 SPARSE_TAGS = ("sparse-encoder", "sparse")
-# What data sets that are read from files are called on the Hub.
+# Hub ids of data sets that are read from files.
 HUB_IDS = {
     "NTREX-128": "mteb/NTREX",
     "ntrex": "mteb/NTREX",
@@ -26,7 +26,7 @@ HUB_IDS = {
     "STS17": "mteb/sts17-crosslingual-sts",
     "WMT20 QE": "wmt/wmt20_mlqe_task1",
 }
-_UNSHOWN = ("stage", "paired", "layer", "pooling")  # layer and pooling stand in the configuration
+_UNSHOWN = ("stage", "paired", "layer", "pooling")  # the configuration states layer and pooling
 
 
 def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
@@ -53,14 +53,14 @@ def metadata(results: Sequence[EvalResult], info) -> ModelCardData:
 
 
 def widget_example(languages: Sequence[str], examples: Examples) -> dict[str, str | list[str]]:
-    """What the Hub's widget compares: a sentence of the first language with two of the second."""
+    """The sentences that the Hub's widget compares: one of the first language with two of the second."""
     source, target = both_sides(languages)
     sentences = [example(target, examples, number) for number in (0, 1)]
     return {"source_sentence": example(source, examples), "sentences": sentences}
 
 
 def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[tuple[EvalResult, str]]:
-    """One row of the trained model for every data set and direction, the first; only of data that the Hub has."""
+    """The trained model's first row for every data set and direction; only for data sets of the Hub."""
     first_rows = {}
     for row in results:
         hub_id = hub_ids.get(row.dataset) or _hub_id(row.dataset)
@@ -70,15 +70,15 @@ def headline(results: Sequence[EvalResult], hub_ids: Mapping[str, str]) -> list[
 
 
 def _hub_ids(train_data: Sequence[Mapping]) -> dict[str, str | None]:
-    """Id on the Hub of every training text, by name."""
+    """The Hub id of every training text, by name."""
     return {data["name"]: data.get("hub_id") or _hub_id(data["name"]) for data in train_data}
 
 
 def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mapping]) -> str | None:
-    """The content of .eval_results/hfxling.yaml, which the Hub shows beside its benchmarks; None where nothing may be.
+    """The content of .eval_results/hfxling.yaml, which the Hub shows beside its benchmarks; None if there is none.
 
-    Text of a collection that the model learnt from, too, as other lines of NTREX, is left out: figures on a part of a
-    benchmark do not belong beside those on the whole.
+    Figures on a collection that the model also learnt from (such as other lines of NTREX) are left out, as figures on a
+    part of a benchmark do not belong beside those on the whole.
     """
     hub_ids = _hub_ids(train_data)
     entries = []
@@ -103,12 +103,12 @@ def eval_results_file(results: Sequence[EvalResult], train_data: Sequence[Mappin
 
 
 def is_commit(revision: str | None) -> bool:
-    """Whether a row's revision is a commit of the Hub, and not the hash of a text."""
+    """Whether a row's revision is a commit of the Hub, not the hash of a text."""
     return re.fullmatch(r"[0-9a-f]{40}", revision or "") is not None
 
 
 def folder_tags(folder: Path) -> list[str]:
-    """What the Hub calls the kinds of vectors that a folder gives."""
+    """The Hub's tags for the kinds of vectors that a folder gives."""
     if is_sparse_encoder(folder):
         return [*SPARSE_TAGS]
     types = _module_types(folder)
@@ -121,7 +121,7 @@ def folder_tags(folder: Path) -> list[str]:
 
 
 def _module_types(folder: Path) -> list[str]:
-    """The types of the modules of sentence-transformers in a folder, those behind routers included."""
+    """The types of the sentence-transformers modules in a folder, including those behind routers."""
     types = []
     for module in modules_of(str(folder)):
         types.append(module["type"])
@@ -151,7 +151,7 @@ def _entry(row: EvalResult, hub_id: str) -> IndexEntry:
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether a name can be a repository's; that of a folder is written so that it cannot (`told_apart`)."""
+    """Whether a name can be that of a repository; names of folders are written so that they cannot (`told_apart`)."""
     return re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name) is not None
 
 
@@ -171,13 +171,13 @@ def told_apart(name: str) -> str:
 
 
 def hub_id_of(name: str) -> str | None:
-    """The Hub id that a model's name is or stands for; None for a folder's path, which tells nobody else anything."""
+    """The Hub id that a model's name is or stands for; None for a folder's path, which means nothing to others."""
     name = told_apart(name)
     return name if is_hub_id(name) else None
 
 
 def stage_of(row: EvalResult) -> str:
-    """Before or after training."""
+    """The stage of a row: "before" or "after" training."""
     return row.settings.get("stage", "after")
 
 
@@ -187,7 +187,7 @@ def conditions(row: EvalResult) -> dict:
 
 
 def setting_of(row: EvalResult) -> str:
-    """E.g. "cosine, centering none", or "sparse, candidates 73" of one of several models that competed."""
+    """E.g. "cosine, centering none", or "sparse, candidates 73" for one of several models that were compared."""
     parts = []
     for name, value in conditions(row).items():
         parts.append(str(value) if name in ("method", "row") else f"{name} {value}")
@@ -195,10 +195,10 @@ def setting_of(row: EvalResult) -> str:
 
 
 def metric_of(row: EvalResult) -> str:
-    """With its unit."""
+    """The metric with its unit."""
     return f"{row.metric} ({row.unit})" if row.unit else row.metric
 
 
 def plain(mapping: Mapping) -> dict:
-    """Only what YAML and JSON both know; paths and the like as their text."""
+    """A copy with only what YAML and JSON both know; paths and the like become text."""
     return json.loads(json.dumps(mapping, default=str))

@@ -1,4 +1,4 @@
-"""A published folder's encoder, pooling, maps and norm as one ONNX graph, in float32 and with weights of 8 bits."""
+"""A published folder's encoder, pooling, maps and norm as one ONNX graph, in float32 and with 8-bit weights."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FOLDER, MODEL, INT8 = "onnx", "model.onnx", "model_int8.onnx"
 OUTPUT = "sentence_embedding"
 Run = Callable[[Tensor, Tensor], np.ndarray]  # token ids and mask, (B, S) each, to (B, D) vectors
 TOLERANCE = 1e-4  # between ONNX's float32 vectors and torch's
-_LARGEST = 1_800_000_000  # bytes of weights that a single file of the format can hold, with room for the graph
-_BATCH, _LENGTH = 3, 7  # of the texts that the graph is traced with; both may be anything afterwards
+_LARGEST = 1_800_000_000  # bytes of weights that fit into a single file, with room for the graph
+_BATCH, _LENGTH = 3, 7  # of the texts that the graph is traced with; later batches may have any size
 
 
 class _Pipeline(nn.Module):
@@ -43,25 +43,25 @@ class _Pipeline(nn.Module):
 
 
 def check_packages() -> None:
-    """Raise the ValueError that says what to install."""
+    """Raise a ValueError that says what to install."""
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise ValueError(f"ONNX needs {', '.join(missing)}: pip install 'hfxling[onnx]'.")
 
 
 def load_models(folder: str | Path) -> dict[str, StockModel]:
-    """What of a folder can become a graph: the model, or one a language by the language's code."""
+    """The models of a folder that can become graphs: one under "", or one per language under its code."""
     folder = Path(folder)
     config = read_json(folder / "config.json")
     if not config and not (folder / "modules.json").is_file():
-        raise FileNotFoundError(f"{folder}: no model there; give the folder that a recipe or `hfxling fit` wrote.")
+        raise FileNotFoundError(f"{folder}: no model there; give a folder that a recipe or `hfxling fit` wrote.")
     kinds = {kind.stock_key: kind for kind in MODELS if issubclass(kind, StockModel)}
     keys = [key for key in kinds if key in config]
     if not keys:
         listed = ", ".join(kinds)
         raise ValueError(
-            f"{folder} is no encoder with a head ({listed}), so there is nothing to make a graph of; a head behind all "
-            "modules of another model is none either."
+            f"{folder} cannot be exported, as it is no encoder with a head of its own ({listed}); a head that was "
+            "appended to all modules of another model cannot be exported, either."
         )
     model = kinds[keys[0]].from_pretrained(folder).float().eval()
     if not getattr(model.config, "needs_language", False):
@@ -70,13 +70,13 @@ def load_models(folder: str | Path) -> dict[str, StockModel]:
 
 
 def write_onnx(model: StockModel, path: Path) -> None:
-    """Write the graph: input_ids and attention_mask, (B, S) int64 each, to sentence_embedding, (B, D) at unit length.
+    """Write the graph: from input_ids and attention_mask, (B, S) int64, to sentence_embedding, (B, D) of unit length.
 
-    Weights that a single file cannot hold lie in a second one beside it.
+    Weights that do not fit into a single file go into a second one beside it.
     """
     ids = torch.randint(5, 50, (_BATCH, _LENGTH))
     mask = torch.ones_like(ids)
-    mask[1, 4:] = 0  # a text that is padded, so that the comparison below tells whether the graph heeds the mask
+    mask[1, 4:] = 0  # a padded text, so that the comparison below shows whether the graph uses the mask
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("sequence")}
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".onnx", dir=path.parent) as folder, _quiet():
@@ -91,7 +91,7 @@ def write_onnx(model: StockModel, path: Path) -> None:
             verbose=False,
         )
         for node in program.model.graph.all_nodes():
-            node.metadata_props.clear()  # where in the code, and in which folder of this machine, each was made
+            node.metadata_props.clear()  # places in the code, with folders of this machine
         size = sum(tensor.nbytes for tensor in model.state_dict().values())
         program.save(scratch, external_data=size > _LARGEST)
         wider = torch.randint(5, 50, (2, 11))
@@ -99,35 +99,35 @@ def write_onnx(model: StockModel, path: Path) -> None:
         for inputs in ((ids, mask), (wider, torch.ones_like(wider))):
             gap = float(np.abs(theirs(*inputs) - ours(*inputs)).max())
             if not gap < TOLERANCE:
-                raise ValueError(f"onnxruntime's vectors are off by {gap:.1e}: this encoder cannot be exported.")
+                raise ValueError(f"onnxruntime's vectors differ by {gap:.1e}: this encoder cannot be exported.")
         for part in graph_files(scratch)[::-1]:  # the graph after its weights
             os.replace(part, path.with_name(part.name))
 
 
 def graph_files(path: Path) -> list[Path]:
-    """A graph's file, and the second one that large weights are in."""
+    """A graph's file, and the second file for large weights, if there is one."""
     return [path, *sorted(path.parent.glob(f"{path.name}.*"))]
 
 
 def write_int8(source: Path, path: Path) -> None:
-    """Write a copy of a graph whose weights have 8 bits, each column of a matrix its own scale.
+    """Write a copy of a graph with 8-bit weights, with a scale for each column of a matrix.
 
-    They use half of their range: where a processor adds products of 8 bits in 16 (x86 without VNNI), sums of whole ones
-    would overflow, and vectors be others there than where the file was measured.
+    Weights use half of the range: processors that add 8-bit products in 16 bits (x86 without VNNI) would overflow with
+    the full range, and give other vectors than the machine that measured the file.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     graph = onnx.load(source)
-    del graph.graph.value_info[:]  # shapes that the exporter noted, which quantisation would find contradicted
+    del graph.graph.value_info[:]  # shapes noted by the exporter, which quantisation would find contradictory
     with atomic_path(path) as scratch, _quiet():
         quantize_dynamic(graph, scratch, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
 
 
 class TokenEncoder:
-    """Texts to vectors by `torch_run` or `onnx_run`, the same batches for both; the folder has the tokenizer.
+    """Texts to vectors by `torch_run` or `onnx_run`, in the same batches; the tokenizer comes from the folder.
 
-    The prompt is put before every text here: a graph begins after the tokenizer.
+    The prompt is put before every text here, as a graph begins after the tokenizer.
     """
 
     def __init__(self, run: Run, folder: Path, prompt: str | None = None):
@@ -146,7 +146,7 @@ class TokenEncoder:
 
 
 def torch_run(model: StockModel) -> Run:
-    """The model's own vectors."""
+    """A function that computes the model's vectors with torch."""
     pipeline = _Pipeline(model)
 
     @torch.inference_mode()
@@ -157,7 +157,7 @@ def torch_run(model: StockModel) -> Run:
 
 
 def onnx_run(path: Path) -> Run:
-    """Those of a graph, by onnxruntime with as many threads as torch has."""
+    """A function that computes a graph's vectors with onnxruntime, with as many threads as torch has."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -169,7 +169,7 @@ def onnx_run(path: Path) -> Run:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Nothing of what exporter and quantiser say about their own insides."""
+    """Silence exporter and quantiser, whose messages are about their internals."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)

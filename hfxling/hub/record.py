@@ -1,4 +1,4 @@
-"""What a folder says of itself: hashes of its files, and a hash of the record that holds them."""
+"""The record of a folder (results.json): hashes of its files, and a hash of the record itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SEAL = "digest"
 
 
 def folder_files(folder: Path) -> dict[str, Path]:
-    """Every file of a folder by its path inside, sorted; not what lies in hidden folders such as .cache and .git."""
+    """Every file of a folder by its path inside, sorted; without hidden folders such as .cache and .git."""
     files = {}
     for path in folder.rglob("*"):
         name = path.relative_to(folder)
@@ -25,7 +25,7 @@ def folder_files(folder: Path) -> dict[str, Path]:
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file but the record, which holds them, and the card, which is rendered from it."""
+    """SHA-256 of every file, except the record, which holds the hashes, and the card, which is rendered from it."""
     hashes = {}
     for name, path in folder_files(folder).items():
         if name not in _UNRECORDED:
@@ -38,13 +38,13 @@ def sealed(text: str) -> str:
     """The text of a results.json with the hash of its content as its last entry."""
     content = json.loads(text)
     if _SEAL in content:
-        raise ValueError(f"this record has an entry {_SEAL!r} already.")
-    # The text is put together and not dumped anew, so that its rows keep a line each.
+        raise ValueError(f"this record already has an entry {_SEAL!r}; leave it out.")
+    # The text is extended, not dumped again, so that each row keeps its own line.
     return text.rstrip().removesuffix("}").rstrip() + f',\n  "{_SEAL}": "{_digest(content)}"\n}}\n'
 
 
 def record_text(record: Mapping) -> bytes:
-    """A record as it is written, a row a line, sealed again."""
+    """The text of a record as it is written, one row per line, sealed again."""
     entries = {key: value for key, value in record.items() if key not in ("results", _SEAL)}
     return sealed(results_text(record["results"], entries)).encode()
 
@@ -66,13 +66,14 @@ def read_record(folder: Path) -> dict:
     read_results(folder / RECORD)  # refuses what is no results file
     content = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     if "card" not in content:
-        raise ValueError(f"{folder / RECORD} belongs to no card, as that of an encoder or a study; give a model's.")
+        problem = "has no card, so it is that of an encoder or a study"
+        raise ValueError(f"{folder / RECORD} {problem}; give a model's folder.")
     _check_entries(folder / RECORD, content)
     return content
 
 
 def _check_entries(path: Path, content: Mapping) -> None:
-    """Refuse a record whose entries are not what they are called: anybody may have written it."""
+    """Refuse a record whose entries have the wrong types: anybody may have written it."""
     kinds = {"card": dict, "files": dict, "settings": dict, "branches": list, "results": list}
     for name, kind in kinds.items():
         if content.get(name) is not None and not isinstance(content[name], kind):
@@ -93,8 +94,8 @@ def file_faults(folder: Path, recorded: Mapping[str, str] | None) -> list[str]:
     """A line for every file that is not what was recorded."""
     if recorded is None:
         return [
-            f"{RECORD}: no hashes of the files; the folder was written by an older hfxling. Write it anew with its "
-            "recipe, then there are."
+            f"{RECORD}: has no hashes of the files, as an older hfxling wrote the folder; write it again with its "
+            "recipe."
         ]
     hashes = file_hashes(folder)
     lines = [f"{name}: is missing" for name in sorted(recorded.keys() - hashes.keys())]

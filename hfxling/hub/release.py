@@ -1,4 +1,4 @@
-"""The one way of a finished folder to the Hub: checked, shown, and put there in one commit."""
+"""Publish a finished folder on the Hub: check it, show what changes, and upload it in one commit."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from .variants import in_repositories
 logger = logging.getLogger(__name__)
 
 EVAL_RESULTS = ".eval_results/hfxling.yaml"
-_FAULTS = 8  # shown of many
+_FAULTS = 8  # faults that a message shows
 _NO_LICENCE = (None, "unknown", "other")
 
 
 @dataclass
 class Release:
-    """Where a folder goes, and what is said of it there: as the parameters of `hfxling.publish`.
+    """Where a folder goes and what is stated about it there; fields are as the parameters of `hfxling.publish`.
 
-    `names` are public names by local ones. The folder's variants go to branches, which are written beside "main" only,
-    or with `in_repositories` to repositories of their own.
+    `names` maps local names to public ones. The folder's variants go to branches (only if `branch` is "main"), or with
+    `in_repositories` to repositories of their own.
     """
 
     folder: Path
@@ -59,7 +59,7 @@ class Release:
 
     @property
     def asks_hub(self) -> bool:
-        """Whether the Hub is asked what is there: not for a dry run of somebody who is not logged in."""
+        """Whether to ask the Hub what is there: not for a dry run without a login."""
         return not self.dry_run or get_token() is not None
 
 
@@ -67,8 +67,8 @@ def release(what: Release) -> Published:
     """Check a folder and upload it.
 
     Raises:
-        ValueError: a fault of the folder, each with its file; what the Hub refuses.
-        FileNotFoundError: no folder, or none with a record.
+        ValueError: if the folder has faults (the message names each with its file), or the Hub refuses.
+        FileNotFoundError: if there is no such folder, or it has no record.
     """
     api = HfApi()
     if what.asks_hub:
@@ -80,7 +80,7 @@ def release(what: Release) -> Published:
     plans = []
     if what.in_repositories:
         if not branches:
-            raise ValueError(f"variants='repositories': {what.folder} has no variants; leave it out.")
+            raise ValueError(f"variants='repositories': {what.folder} has no variants; leave the option out.")
         for repo_id, part in in_repositories(what.folder, files, branches, what.repo_id).items():
             plans.append(upload.plan_upload(api, repo_id, part, is_compared=what.asks_hub))
     else:
@@ -93,11 +93,14 @@ def release(what: Release) -> Published:
 
 
 def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published:
-    """Do plans, one a branch or repository, what is named first; a dry run only shows them. Errors as of `release`."""
+    """Carry out plans, one per branch or repository, the main one first; a dry run only shows them.
+
+    Errors are those of `release`.
+    """
     first = plans[0]
     kind = "datasets/" if first.kind == "dataset" else ""
     published = Published(what.repo_id, f"{api.endpoint}/{kind}{what.repo_id}", checked, plans)
-    marked = [plan for plan in plans if plan.branch == first.branch]  # one a repository
+    marked = [plan for plan in plans if plan.branch == first.branch]  # one per repository
     for plan in marked:
         upload.check_tag(api, plan, what.tag)
     if what.dry_run:
@@ -107,7 +110,7 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
         if what.collection:
             published.marks.append(f"collection {what.collection!r}: {', '.join(plan.repo_id for plan in marked)}")
         return published
-    logger.info("%s; now they go to %s", checked, what.repo_id)
+    logger.info("%s; now uploading to %s", checked, what.repo_id)
     done = []
     for plan in plans:
         done.append(upload.upload(api, plan, what.message, private=what.private, create_pr=what.create_pr))
@@ -126,7 +129,7 @@ def put(api: HfApi, plans: list[Plan], what: Release, checked: str) -> Published
 
 
 def overlaid(files: Mapping[str, Content], branches: Sequence[str]) -> dict[str, dict[str, Content]]:
-    """By branch the files that it holds: those of the subfolder of its name lie over the root's, in its record, too."""
+    """The files of each branch: those in the subfolder of its name replace the root's, also in its record."""
     contents = {}
     for branch in branches:
         record = json.loads(read_content(files[RECORD]))
@@ -142,7 +145,7 @@ def overlaid(files: Mapping[str, Content], branches: Sequence[str]) -> dict[str,
 
 
 def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[str]]:
-    """The files as they are published, and the folder's further branches."""
+    """The files as they will be published, and the folder's further branches; refuses faults."""
     folder = what.folder
     record = read_record(folder)
     refuse(folder, folder_faults(folder, record))
@@ -161,7 +164,7 @@ def checked_files(what: Release, api: HfApi) -> tuple[dict[str, Content], list[s
 def renamed(
     files: Mapping[str, Content], record: Mapping, what: Release, api: HfApi
 ) -> tuple[dict[str, Content], dict]:
-    """The files with the repository's id, public names and licences in record, card and configuration; and the card."""
+    """The files, with the repository's id, public names and licences in record, card and configuration; the card."""
     files = dict(files)
     public = _named({name: value for name, value in record.items() if name != "files"}, what.names)
     public["files"] = dict(record["files"])  # files keep their names
@@ -178,7 +181,7 @@ def renamed(
     card["base_licence"] = _licence_of_base(base, what, record["card"].get("base_licence"), api)
     if what.licence is not None:
         _state_licence(public, what.licence)
-    if public == record:  # every file stays as it is, to the byte
+    if public == record:  # every file stays byte-identical
         return files, card
     files[CARD] = moved(read_content(files[CARD]).decode("utf-8"), record, public).encode()
     files["config.yaml"] = public_yaml(card["configuration"]).encode()
@@ -193,7 +196,7 @@ def renamed(
 
 
 def _state_licence(record: dict, licence: str) -> None:
-    """Write the licence of model and text into a record that states none."""
+    """Write the licence of model and text into a record that states none yet."""
     card = record["card"]
     entries = [card, *card["train_data"]]
     for entry in entries:
@@ -210,7 +213,7 @@ def _state_licence(record: dict, licence: str) -> None:
 
 
 def _named(value, names: Mapping[str, str]):
-    """The same content with public names in its texts: each in place of a whole name, or of what a path begins with."""
+    """The same content with public names in its texts; each replaces a whole name, or the beginning of a path."""
     if isinstance(value, dict):
         return {key: _named(each, names) for key, each in value.items()}
     if isinstance(value, list):
@@ -223,10 +226,10 @@ def _named(value, names: Mapping[str, str]):
 
 
 def _whole_name(name: str, text: str) -> re.Pattern:
-    """Where a name stands in a text, with the "./" by which a record tells a folder from an id (`told_apart`)."""
+    """A pattern of a name in a text, with the "./" that distinguishes a folder from an id in records (`told_apart`)."""
     word = re.escape(name)
     end = "" if name.endswith("/") else r"(?![\w-])"  # not inside a longer word
-    if name.isalpha() and name != text:  # it might be a word of a sentence, such as "encoder"
+    if name.isalpha() and name != text:  # it might be a word in a sentence, such as "encoder"
         places = [rf"\./{word}{end}", rf"(?<=[\"']){word}(?=[\"'])", rf"{word}(?=/)"]
     else:
         places = [rf"(?:\./)?{word}{end}"]
@@ -234,15 +237,15 @@ def _whole_name(name: str, text: str) -> re.Pattern:
 
 
 def _licence_of_base(base: str, what: Release, recorded: str | None, api: HfApi) -> str | None:
-    """What the Hub states of the base model, or else what it is said to be under; ValueError where these differ."""
+    """The licence that the Hub states for the base, or else the given or recorded one; ValueError if they differ."""
     stated = base_licence(base, api)
     if stated and what.base_licence not in (None, stated):
-        raise ValueError(f"base_licence={what.base_licence!r}: the Hub states {stated} of {base}; leave it out.")
+        raise ValueError(f"base_licence={what.base_licence!r}: the Hub states {stated} for {base}; leave it out.")
     return stated or what.base_licence or recorded
 
 
 def refuse(folder: Path, faults: Sequence[str]) -> None:
-    """Raise the ValueError that names them."""
+    """Raise a ValueError that names the faults, if there are any."""
     if faults:
         shown = list(faults[:_FAULTS])
         if len(faults) > _FAULTS:

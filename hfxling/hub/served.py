@@ -1,8 +1,8 @@
-"""What a text-embeddings-inference server (1.9) makes of a folder.
+"""How a text-embeddings-inference server (1.9) reads a folder.
 
-It takes config.json, tokenizer.json, sentence_bert_config.json, 1_Pooling and the Dense modules that modules.json has,
-applies these in a row after pooling and normalises at the end. A Normalize between them it passes over without a word;
-of a modules.json with any other module, such as a Router, it reads no Dense at all and still serves vectors.
+It reads config.json, tokenizer.json, sentence_bert_config.json, 1_Pooling and the Dense modules in modules.json. It
+applies these one after the other after pooling, and normalises at the end; a Normalize between them is silently
+skipped. If modules.json has any other module, such as a Router, it reads no Dense at all and still serves vectors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hfxling.encoders.identity import modules_of, read_json
 
-# Encoders that it has code for, on a CPU or a GPU.
+# Encoders that the server has code for, on a CPU or a GPU.
 ENCODERS = (
     *("bert", "camembert", "distilbert", "gemma3_text", "gte", "llama", "mistral", "modernbert", "mpnet"),
     *("nomic_bert", "qwen2", "qwen3", "roberta", "xlm-roberta"),
@@ -22,9 +22,9 @@ ACTIVATIONS = (LINEAR, "torch.nn.modules.activation.Tanh")
 
 
 def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
-    """Why the server refuses a folder or gives other vectors than sentence-transformers; "" where it gives the same.
+    """Why the server refuses a folder or gives other vectors than sentence-transformers; "" if it gives the same ones.
 
-    `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
+    `repo_id` is the folder's repository if its parts have repositories of their own; otherwise they are on branches.
     """
     folder = Path(folder)
     modules = modules_of(str(folder))
@@ -51,7 +51,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
             activation = dense["activation_function"]
             if activation not in ACTIVATIONS:
                 return f"the server knows no {activation.rsplit('.', 1)[-1]} after a map"
-            # A map without bias only stretches with its input, and the norm at the end takes the stretch away.
+            # Without bias, scaling a map's input only scales its output, and the norm at the end removes the scale.
             ignored_norm = ignored_norm or (follows_norm and (dense["bias"] or activation != LINEAR))
     if ignored_norm:
         return "the server passes over the Normalize before a Dense module, which gives other vectors"
@@ -62,7 +62,7 @@ def server_fault(folder: str | Path, repo_id: str | None = None) -> str:
 
 
 def _way_out(folder: Path, router: Path, repo_id: str | None) -> str:
-    """Where the part for a language is that the server can read; "" where there is none."""
+    """Where to find the part for one language that the server can read; "" if there is none."""
     parts = [name for name in read_json(router / "router_config.json")["structure"] if (folder / name).is_dir()]
     languages = [name for name in parts if not server_fault(folder / name)]
     if not languages:
@@ -73,5 +73,5 @@ def _way_out(folder: Path, router: Path, repo_id: str | None) -> str:
 
 
 def variant_id(repo_id: str, name: str) -> str:
-    """The repository that a part of a model has to itself, where it is on no branch."""
+    """The name of a variant's own repository, if it is not on a branch."""
     return f"{repo_id}-{name}"

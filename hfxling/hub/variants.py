@@ -1,9 +1,9 @@
 """A model's variants as repositories of their own: its part for one language, or its sparse vectors.
 
-A folder has each variant in a subfolder of its name, with modules of its own; everything else, such as the encoder and
-the tokenizer, is that of the folder. On branches the files of the subfolder lie over those of the root
-(`hfxling.hub.release`); here each variant gets a repository with the files that it needs, a card that names it, and a
-record. Figures stay where they were measured: in the card of the whole model.
+A folder has each variant in a subfolder of its name, with modules of its own; everything else, such as encoder and
+tokenizer, is shared with the folder. On branches the files of the subfolder replace those of the root
+(`hfxling.hub.release`). Here each variant gets a repository with the files that it needs, a card that names it, and a
+record. Only the card of the whole model has the figures.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .served import variant_id
 from .snippets import OF_FOLDER, clients_of, is_sparse_encoder, part_snippets, width_of
 from .upload import Content, check_repo_id, read_content
 
-# What only the whole model reads: module folders, such as 1_Pooling and zh_0_StaticEmbedding, what names them, ONNX.
+# What only the whole model reads: module folders such as 1_Pooling and zh_0_StaticEmbedding, the router, ONNX, ...
 _OF_WHOLE = re.compile(r"(\w+_)?\d+_[A-Z]\w*/|router_config\.json$|onnx/|embeddings\.png$|\.eval_results/")
 
 
 def in_repositories(
     folder: Path, files: Mapping[str, Content], names: Sequence[str], repo_id: str
 ) -> dict[str, dict[str, Content]]:
-    """By repository the files that it holds: the whole model's first, then a variant's each.
+    """The files of each repository: first that of the whole model, then one per variant.
 
-    `files` are those of the folder as they are published, `names` the variants'; `repo_id` is the whole model's.
+    `files` are the published files of the folder, `names` those of the variants; `repo_id` is the whole model's.
     """
     ids = {name: variant_id(repo_id, name) for name in names}
     for variant_repo in ids.values():
@@ -69,7 +69,7 @@ def _whole(folder: Path, files: Mapping[str, Content], record: Mapping, ids: Map
 def _variant(
     folder: Path, files: Mapping[str, Content], record: Mapping, ids: Mapping[str, str], name: str
 ) -> dict[str, Content]:
-    """What a variant reads: the files of its subfolder over those of the root that are not of the whole alone."""
+    """The files of a variant: those of its subfolder, and those of the root that are not only for the whole model."""
     kept: dict[str, Content] = {}
     hashes = {}
     for path, content in files.items():
@@ -117,7 +117,7 @@ def _on_branch(name: str) -> str:
 
 
 def _snippets_of(loading: Mapping[str, str], name: str) -> dict[str, str]:
-    """The snippets that load a variant, from the repository that it has to itself."""
+    """The snippets that load a variant from its own repository."""
     own = {}
     for title, snippet in loading.items():
         if _on_branch(name) in snippet:

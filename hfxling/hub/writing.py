@@ -35,10 +35,11 @@ def export(
 
     Args:
         model: one of the package's models; its `save_pretrained` writes the stock modules and copies its code.
-        tokenizer: of its encoder; None for a head that works on vectors alone.
-        folder: an existing folder or one to be made. To replace a folder in one step, write to a scratch path
+        tokenizer: tokenizer of its encoder; None for a head that works on vectors.
+        folder: an existing folder, or one to create. To replace a folder in one step, write to a scratch path
             (`hfxling.files.atomic_path`).
-        max_length: tokens kept of a text at inference; by default as `hfxling.encoders.token_limit` says.
+        max_length: number of tokens kept of a text at inference; by default as in
+            `hfxling.encoders.frozen.token_limit`.
 
     Raises:
         ValueError: for weights that are not finite, or a `max_length` without room for a token.
@@ -63,9 +64,9 @@ def export(
 
 
 def write_branch(model: StockModel, folder: Path, name: str) -> None:
-    """Write what a branch of the repository has other than the folder of the whole model: another head on its encoder.
+    """Write the files in which a branch of the repository differs from the whole model: another head on its encoder.
 
-    The files lie in a subfolder of that name; pushed, they lie on the branch over the root's (`publish`). There
+    They lie in a subfolder of that name; when pushed, they replace the root's files on the branch (`publish`). There
     `SentenceTransformer(repo, revision=name)` and servers find an ordinary model.
     """
     branch = folder / name
@@ -77,10 +78,10 @@ def write_branch(model: StockModel, folder: Path, name: str) -> None:
 
 
 def widen_tokenizer_config(path: Path, *, is_changed: bool = False) -> None:
-    """Rewrite a tokenizer_config.json of transformers 5 so that 4 reads it too; 5 knows the older names.
+    """Rewrite a tokenizer_config.json of transformers 5 so that 4 reads it, too; 5 knows the older names.
 
-    Of a tokenizer that is not what others of its class are, 5 would read the vocabulary alone: it gets the class that
-    reads all of its tokenizer.json.
+    If a tokenizer differs from others of its class, 5 would read only its vocabulary; it gets the class that reads all
+    of its tokenizer.json.
     """
     config = json.loads(path.read_text(encoding="utf-8"))
     for leftover in ("backend", "is_local", "local_files_only"):
@@ -94,14 +95,14 @@ def widen_tokenizer_config(path: Path, *, is_changed: bool = False) -> None:
 
 
 def write_static(tables: Mapping[str, Tensor], tokenizers: Mapping[str, Tokenizer], folder: Path) -> None:
-    """Static word vectors as stock modules of sentence-transformers: a text is the mean of its words, at unit length.
+    """Write static word vectors as stock modules of sentence-transformers: a text's vector is the normalised mean.
 
-    Languages of one tokenizer, which have one table, need not be named. Else every language has a route, and there is
-    none by default: `encode_query` takes the first language, `encode_document` the second, `task=` any.
+    Languages that share a tokenizer share a table and need not be named. Otherwise every language has a route, with no
+    default: `encode_query` takes the first language, `encode_document` the second, `task=` any.
 
     Args:
         tables: (V, D) vectors by language, row = id; zero for unknown words.
-        tokenizers: of the languages, without special tokens at either end.
+        tokenizers: tokenizers by language, without special tokens at either end.
         folder: an existing folder.
     """
     distinct = {tokenizer.to_str() for tokenizer in tokenizers.values()}

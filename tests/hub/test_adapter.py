@@ -87,10 +87,10 @@ def test_an_adapter_of_other_weights_is_refused(whole, tmp_path):
     tensors = load_file(other / "adapter" / "adapter_model.safetensors")
     save_file({name: tensor + 1 for name, tensor in tensors.items()}, other / "adapter" / "adapter_model.safetensors")
     (fault,) = adapter_faults(other)
-    assert "on its base it gives another encoder" in fault
+    assert "with its base it gives another encoder" in fault
     shutil.rmtree(other / "adapter")
     (fault,) = adapter_faults(other)
-    assert fault.startswith("adapter/adapter_config.json: is not there")
+    assert fault.startswith("adapter/adapter_config.json: is missing")
 
 
 def test_publishing_asks_for_a_base_that_others_can_load(whole, tiny_bert, publisher):

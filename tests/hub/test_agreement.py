@@ -201,13 +201,13 @@ TAMPERED_FIGURES = {
     "a digit of an interval": (in_file("results.json", r'"low": \d'), "low .* is recorded, .* measured"),
     "a digit of a p-value": (in_file("results.json", r'"p_value": \d\.\d'), "paired p_value .* is recorded"),
     "a digit of n": (in_file("results.json", r'"n": \d+'), "n 1. is recorded, 12 measured"),
-    "a digit of a setting": (in_file("results.json", r'"csls_k": \d+'), "results.json lacks the row"),
+    "a digit of a setting": (in_file("results.json", r'"csls_k": \d+'), "results.json has no such row"),
     "other test text": (swap("test.tsv", "我爱今\tabc\n"), r"NTREX-128, test: other text \(.* is recorded, .* read\)"),
     "other training text": (swap("train.tsv", "我爱今\tabc\n"), "training data 'NTREX-128': revision .* is recorded"),
     "a figure, sealed again": (resealed(better), "value .* is recorded, .* measured"),
     "another head, sealed again": (resealed(another_head), "value .* is recorded, .* measured"),
     "other test text, sealed again": (resealed(another_test), "NTREX-128, test: other text"),
-    "a row less, sealed again": (resealed(fewer_rows), "results.json lacks the row"),
+    "a row less, sealed again": (resealed(fewer_rows), "results.json has no such row"),
     "more text, sealed again": (resealed(more_text), "training data 'NTREX-128': pairs 1036 is recorded, 36 found"),
 }
 TAMPERED_FILES = {
@@ -215,7 +215,7 @@ TAMPERED_FILES = {
     "a digit of the model-index": (in_file("README.md", r"\n +value: \d"), r"README.md, line \d+: 'value: "),
     "a sentence with a score": (
         lambda folder: write("README.md", (folder / "README.md").read_text() + "\nFinds 97.3 % of all.\n")(folder),
-        r"README.md, line \d+: 97.3 stands in no row",
+        r"README.md, line \d+: 97.3 is in no row",
     ),
     "a table without a row": (
         lambda folder: write("README.md", re.sub(r"\| NTREX-128 .*\n", "", (folder / "README.md").read_text()))(folder),
@@ -254,7 +254,7 @@ def test_a_folder_of_an_older_version_says_what_is_missing(copy):
     (copy / "results.json").write_text(json.dumps(kept), encoding="utf-8")
     status, said = verified(files_only=True)
     assert status == 1
-    assert "no hashes of the files; the folder was written by an older hfxling. Write it anew" in said
+    assert "has no hashes of the files, as an older hfxling wrote the folder; write it again" in said
 
 
 def test_text_that_is_elsewhere_is_named_and_can_be_given(copy, tmp_path):

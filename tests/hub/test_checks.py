@@ -73,10 +73,10 @@ def test_a_base_that_no_reader_has():
     assert release_faults(card | {"base_model": "none, counted from text"}, None) == []
     assert release_faults(card | {"base_model": "org/base"}, "mit") == []
     (fault,) = release_faults(card | {"base_model": "./base"}, None)
-    assert "'./base' is a local folder, which no reader has; give --names ./base=ITS_HUB_ID" in fault
+    assert "'./base' is a local folder, which readers do not have; give --names ./base=ITS_HUB_ID" in fault
 
 
 def test_a_hub_that_cannot_be_asked_for_a_licence_is_told_and_costs_nothing(unreachable_hub, caplog):
     """After training, too: the folder must still be written."""
     assert base_licence("org/base", unreachable_hub) is None
-    assert "org/base: the Hub cannot be asked what licence it is under ([Errno " in caplog.text
+    assert "org/base: the Hub did not say which licence it has ([Errno " in caplog.text

@@ -172,7 +172,7 @@ def test_a_link_to_a_folder_is_refused_and_not_passed_over(tmp_path):
     (folder / "gone").symlink_to(tmp_path / "nowhere")
     contents = folder_contents(folder)
     assert {"gone", "out", "sub/in", "sub/real"} == {*contents}
-    told = "is a link to no file; put the files themselves there, or remove it"
+    told = "is a link that leads to no file; put the files themselves there, or remove it"
     assert text_faults(contents) == [f"gone: {told}", f"out: {told}", f"sub/in: {told}"]
 
 

@@ -262,7 +262,7 @@ def test_a_wrong_repository_is_refused_before_anything_is_read(repo_id, tmp_path
 
 def test_a_push_without_a_token_is_refused(monkeypatch):
     monkeypatch.setattr("hfxling.hub.folder.get_token", lambda: None)
-    with pytest.raises(ValueError, match="no token to push to org/x with; run hf auth login"):
+    with pytest.raises(ValueError, match="no token to push to org/x; run hf auth login"):
         check_push("org/x")
     monkeypatch.setattr("hfxling.hub.folder.get_token", lambda: "any")
     check_push("org/x")
@@ -272,7 +272,7 @@ def test_a_push_without_a_token_is_refused(monkeypatch):
     ("options", "message"),
     [
         ("--hub_token any", "hub_token: a command line is no place for it"),
-        ("--base_model LOCAL --data_licence mit", "is a local folder, which no reader has; give --names"),
+        ("--base_model LOCAL --data_licence mit", "is a local folder, which readers do not have; give --names"),
         ("--base_model org/base --data_licence mit", "the base model 'org/base': no licence is stated"),
         ("--base_model org/base", "the text .*d.*: no licence is stated"),
         ("--base_model org/base --data_licence cc-by-nd-4.0", "the text .* is under cc-by-nd-4.0, which forbids"),

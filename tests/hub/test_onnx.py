@@ -118,7 +118,7 @@ def test_a_model_that_treats_its_languages_differently_gives_one_a_language(tmp_
 
 def test_folders_without_a_head_and_missing_packages(tiny_bert, tmp_path, monkeypatch):
     heads = ", ".join(name for name, method in METHODS.items() if issubclass(method.cls, StockModel))
-    with pytest.raises(ValueError, match=rf"is no encoder with a head \({heads}\)"):
+    with pytest.raises(ValueError, match=rf"it is no encoder with a head of its own \({heads}\)"):
         load_models(tiny_bert)
     with pytest.raises(FileNotFoundError, match="no model there"):
         load_models(tmp_path)

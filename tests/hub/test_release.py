@@ -165,7 +165,7 @@ CASES = {
     ),
     "a score without a row": (
         ["head('b'); f = Path('b/README.md'); f.write_text(f.read_text() + 'Finds 97.3 % of all.')", put(folder="b")],
-        r"README.md, line \d+: 97.3 stands in no row of results.json",
+        r"README.md, line \d+: 97.3 is in no row of results.json",
     ),
     "another score": (
         ["head('b'); f = Path('b/README.md'); f.write_text(f.read_text().replace('33.3', '43.3'))", put(folder="b")],
@@ -173,7 +173,7 @@ CASES = {
     ),
     "a licence that is not the base's": (
         ["head('b', base_model='org/nc')", put(base_licence="mit", folder="b")],
-        "base_licence='mit': the Hub states cc-by-nc-4.0 of org/nc; leave it out",
+        "base_licence='mit': the Hub states cc-by-nc-4.0 for org/nc; leave it out",
     ),
     "a tag for a proposal": ([put(create_pr=True, tag="v1")], "a proposed change gets no tag"),
     "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
@@ -291,7 +291,7 @@ def test_the_command_prints_what_the_verb_returns(hub, publisher, tmp_path):
 @pytest.mark.slow
 def test_without_a_token_or_the_right_to_write_nothing_begins(hub, publisher, tmp_path):
     for environment, message in (
-        ({"HF_TOKEN": ""}, "no token to push to org/head with; run hf auth login, or set HF_TOKEN"),
+        ({"HF_TOKEN": ""}, "no token to push to org/head; run hf auth login, or set HF_TOKEN"),
         ({"HF_TOKEN": "read-only"}, "the token can only read"),
     ):
         ((_, error),) = run(publisher, tmp_path, "head('a')", put(), **environment)
