@@ -1,7 +1,7 @@
 """hfxling: cross-lingual sentence embeddings and word alignment for language pairs that large models serve badly.
 
-Public names are loaded when they are first used, so that importing the package is cheap; the methods' classes register
-themselves with transformers at that moment.
+Public names are loaded when they are first used, so that importing the package is cheap. The methods' classes register
+themselves with transformers when they are loaded.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""One YAML file and the command line, read into the dataclasses of a recipe."""
+"""Read a YAML file and the command line into the dataclasses of a recipe."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from typing import Any, NoReturn, TypeVar, Union, get_args, get_origin, get_type
 from hfxling.files import check_place
 
 Settings = TypeVar("Settings")
-# Where a run kept its files, how it was shown, and secrets: no part of how a model was made.
+# Where a run kept its files, what it displayed, and secrets: they say nothing about how a model was made.
 NOT_PUBLISHED = {
     *("output_dir", "logging_dir", "cache_dir", "hub_token", "resume_from_checkpoint", "disable_tqdm", "use_cpu"),
     *("report_to", "debug", "dataloader_pin_memory"),
 }
-_MOST_VALUES = 100_000  # of a configuration
-# The Trainer's own arguments that --help shows beside those which a recipe sets; --help-all shows every one.
+_MOST_VALUES = 100_000  # in a configuration
+# The Trainer's arguments that --help shows beside those that a recipe sets; --help-all shows all.
 _OF_THE_TRAINER = (
     *("output_dir", "learning_rate", "num_train_epochs", "max_steps", "per_device_train_batch_size", "seed", "bf16"),
     *("resume_from_checkpoint", "push_to_hub", "hub_model_id", "report_to", "use_cpu", "eval_strategy"),
@@ -35,7 +35,7 @@ _OF_THE_TRAINER = (
 
 
 def key(help_: str, default: Any = dataclasses.MISSING, **metadata: Any) -> Any:
-    """A field of a dataclass for `parse_arguments`: what --help says of it, and its default; required without one."""
+    """A field of a dataclass for `parse_arguments`, with its text for --help and its default; required without one."""
     metadata["help"] = help_
     if isinstance(default, list):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
@@ -51,20 +51,20 @@ def parse_arguments(
 ) -> tuple:
     """Read `--config FILE.yaml` and `--key value ...` into one instance of each dataclass; the command line wins.
 
-    A field's metadata may have `help`, `least` (of a number) and `writes` (a folder is written there); the latter two
-    are looked at before anything else is. `--help` shows a group for each dataclass, titled by the first line of its
-    docstring, and ends the process with status 0.
+    A field's metadata may have `help`, `least` (minimum of a number) and `writes` (a folder is written there); the
+    latter two are checked before anything else. `--help` shows a group for each dataclass, with the first line of its
+    docstring as title, and ends the process with status 0.
 
     Args:
         types: dataclasses whose fields are the keys; later ones may be `transformers.TrainingArguments`.
         argv: the arguments; by default those of the process.
-        defaults: values below the YAML's, for keys whose dataclass default does not fit the recipe.
-        description: shown by --help.
+        defaults: values for keys whose dataclass default does not fit the recipe; the YAML file wins over them.
+        description: text shown by --help.
 
     Raises:
-        ValueError: for an unknown key (the nearest known one is named), a missing, mistyped or impossible value, a
-            broken YAML.
-        FileNotFoundError: when the YAML file does not exist.
+        ValueError: for an unknown key (the message names the nearest known one), a missing, mistyped or impossible
+            value, or a broken YAML file.
+        FileNotFoundError: if the YAML file does not exist.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
     asked, words = _with_general(_Parser(add_help=False, allow_abbrev=False)).parse_known_args(argv)
@@ -83,7 +83,7 @@ def parse_arguments(
         parser.print_help()
         sys.exit(0)
     words = [with_underscores(word) for word in words]
-    # The file's values are read as words, too, so that both are converted alike; the command line then overwrites them.
+    # The file's values are parsed as words, too, so that both are converted alike; the command line overwrites them.
     from_file = parser.parse_args(as_tokens(values_of_file))
     parsed, unread = parser.parse_known_args(words, from_file)
     for word in unread:
@@ -108,7 +108,7 @@ def parse_arguments(
 
 
 def resolved(*arguments: Any) -> dict[str, Any]:
-    """All values that differ from their dataclass default, for the record that is published with a model."""
+    """All values that differ from their dataclass defaults, for the record that is published with a model."""
     record = {}
     for instance in arguments:
         for field in _fields(type(instance)):
@@ -121,12 +121,12 @@ def resolved(*arguments: Any) -> dict[str, Any]:
 
 
 def narrowed(kind: type[Settings], arguments: Any) -> Settings:
-    """The fields of a dataclass alone, out of arguments that have them among others."""
+    """An instance of a dataclass with its fields' values from arguments that have more fields."""
     return kind(**{field.name: getattr(arguments, field.name) for field in _fields(kind)})
 
 
 def as_tokens(values: dict[str, Any]) -> list[str]:
-    """Values in the form of command-line arguments; None is left out."""
+    """Values as command-line arguments; None is left out."""
     tokens = []
     for key, value in values.items():
         if value is not None and value != []:  # an option of several values has none by default
@@ -136,11 +136,11 @@ def as_tokens(values: dict[str, Any]) -> list[str]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Keys and values of a configuration; raises FileNotFoundError, or ValueError for what is none."""
+    """Keys and values of a YAML configuration; raises FileNotFoundError, or ValueError for any other file."""
     import yaml
 
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such configuration; the recipes' own are in recipes/configs/.")
+        raise FileNotFoundError(f"{path}: no such configuration file; those of the recipes are in recipes/configs/.")
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -148,14 +148,14 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise ValueError(f"{path}: not valid YAML (it is nested too deeply).") from None
     if _size(content, {}) > _MOST_VALUES:
-        raise ValueError(f"{path}: more than {_MOST_VALUES:,} values when its aliases are written out; leave them out.")
+        raise ValueError(f"{path}: more than {_MOST_VALUES:,} values after resolving its aliases; leave these out.")
     if not isinstance(content, dict):
         raise ValueError(f"{path}: need lines of the form 'key: value', got {type(content).__name__}.")
     return content
 
 
 def _size(value: Any, sizes: dict[int, int]) -> int:
-    """How many values there are when every alias is written out; one inside itself counts as too many."""
+    """Number of values after resolving all aliases; an alias inside itself counts as too many."""
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in sizes:
@@ -166,11 +166,11 @@ def _size(value: Any, sizes: dict[int, int]) -> int:
 
 
 def plain_values(content: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The values of a configuration, None left out; `hints` are the types of all keys that there are.
+    """The values of a configuration without None; `hints` are the types of all known keys.
 
     Raises:
-        ValueError: an unknown key, and what YAML reads otherwise than it was meant: unquoted no, lists where one value
-            is wanted, lists in lists.
+        ValueError: for an unknown key, and for what YAML reads differently from what was meant: an unquoted no, a list
+            instead of one value, lists in lists.
     """
     for name, value in content.items():
         if name not in hints:
@@ -184,10 +184,10 @@ def plain_values(content: Mapping[str, Any], hints: Mapping[str, Any], where: st
             raise ValueError(f"{where}: {name}: {value} is a list; give one value, such as {joined!r}.")
         truths = [each for each in values if isinstance(each, bool)]
         if truths and not kinds & {bool, dict} and name != "resume_from_checkpoint":
-            why = f"is {truths[0]} to YAML, as no, yes, on and off are without quotes"
-            raise ValueError(f'{where}: {name}: a value {why}; write "no" where the word is meant.')
+            why = f"is {truths[0]} in YAML, like no, yes, on and off without quotes"
+            raise ValueError(f'{where}: {name}: a value {why}; write "no" in quotes if you mean the word.')
         if any(isinstance(each, dict | list) for each in values) and dict not in kinds:
-            raise ValueError(f"{where}: {name}: {value} is not plain; give values without keys or further lists.")
+            raise ValueError(f"{where}: {name}: {value} is nested; give plain values without keys or further lists.")
     return {name: value for name, value in content.items() if value is not None}
 
 
@@ -197,7 +197,7 @@ def _is_of_several(kind: Any) -> bool:
 
 
 def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    """Refuse a number below the field's least one, and a folder where nothing can be written."""
+    """Refuse a number below the field's minimum, and a folder that cannot be written."""
     for each in value if isinstance(value, list) else [value]:
         if isinstance(each, float) and math.isnan(each):
             raise ValueError(f"{name}={value}: give a number.")
@@ -208,7 +208,7 @@ def _check_value(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
 
 
 def with_underscores(word: str) -> str:
-    """An option as its field is spelt: `--max-steps=5` becomes `--max_steps=5`; any other word stays as it is."""
+    """An option spelt like its field: `--max-steps=5` becomes `--max_steps=5`; any other word stays as it is."""
     option = re.match(r"--([\w-]+)(?==|$)", word)
     if option is None:
         return word
@@ -216,7 +216,7 @@ def with_underscores(word: str) -> str:
 
 
 def unknown_key(key: str, known: Iterable[str], where: str) -> str:
-    """What is said of a key that there is not."""
+    """The message about an unknown key."""
     near = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
     return f"unknown key {key!r} in {where}; the nearest known one is {near[0]!r}"
 
@@ -239,7 +239,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    """The same parser with the keys of every program."""
+    """The same parser with the keys that every program has."""
     group = parser.add_argument_group("General")
     group.add_argument("--config", metavar="FILE", help="YAML file of key: value lines; the command line wins over it")
     group.add_argument("--traceback", action="store_true", help="show all of an error, not one line")
@@ -250,7 +250,7 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _parser(types: Sequence[type], given: dict, description: str, *, show_all: bool) -> argparse.ArgumentParser:
-    """A parser that sets only what it is given, with the groups that --help shows."""
+    """A parser that sets only the given keys, with the groups that --help shows."""
     width = min(120, shutil.get_terminal_size().columns)
     parser = _Parser(
         usage=_usage(types, given),
@@ -279,13 +279,13 @@ def _parser(types: Sequence[type], given: dict, description: str, *, show_all: b
 
 @cache
 def _hints(type_: type) -> dict[str, Any]:
-    """The types of a dataclass's fields; a study asks for them once a row."""
+    """The types of a dataclass's fields; cached, as a study needs them for every row."""
     return get_type_hints(type_)
 
 
 @cache
 def _owners(type_: type) -> dict[str, type]:
-    """The class that each field of a dataclass was declared in, its own or one that it is derived from."""
+    """The class that declares each field of a dataclass: itself or a base class."""
     owners = {}
     for base in reversed(type_.__mro__):
         owners |= dict.fromkeys(inspect.get_annotations(base), base)
@@ -303,7 +303,7 @@ def _usage(types: Sequence[type], given: dict) -> str:
 
 
 def _help(field: dataclasses.Field, given: dict) -> str:
-    """The field's help with the default that holds for this program."""
+    """The field's help with its default in this program."""
     text, value = field.metadata.get("help", ""), given.get(field.name, _default(field))
     value = getattr(value, "value", value)  # of an enumeration
     if value is dataclasses.MISSING:
@@ -316,8 +316,8 @@ def _help(field: dataclasses.Field, given: dict) -> str:
 
 
 def _reader(hint: Any, name: str) -> dict[str, Any]:
-    """How argparse reads a field of this type."""
-    if name == "resume_from_checkpoint":  # alone it means the last one
+    """The options by which argparse reads a field of this type."""
+    if name == "resume_from_checkpoint":  # without a value it means the last one
         return {"nargs": "?", "const": "true"}
     if get_origin(hint) in (Union, UnionType):
         kinds = [kind for kind in get_args(hint) if kind is not NoneType]
@@ -325,7 +325,7 @@ def _reader(hint: Any, name: str) -> dict[str, Any]:
             return {"type": _truth_value if {str, bool} <= {*kinds} else str}
         (hint,) = kinds
     if hint is bool:
-        # `_truth_value` gives back what is neither, which `choices` then refuses.
+        # `_truth_value` returns other words as they are, and `choices` then refuses them.
         return {"type": _truth_value, "nargs": "?", "const": True, "choices": (True, False), "metavar": name.upper()}
     if get_origin(hint) is list:
         return {"type": get_args(hint)[0], "nargs": "+"}

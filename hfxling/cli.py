@@ -1,8 +1,8 @@
-"""The `hfxling` command: every verb of the package, its options made from the function's signature and docstring.
+"""The `hfxling` command: every verb of the package, with options made from the function's signature and docstring.
 
-cyclopts does it: of the libraries tried (jsonargparse, cyclopts, typer, tyro) it alone reads signatures and Google
-docstrings, lists without quoting, YAML values with unknown keys refused, names the nearest option, and starts in
-0.06 s. Nothing is computed here.
+This uses cyclopts: of the libraries tried (jsonargparse, cyclopts, typer, tyro) only cyclopts reads signatures and
+Google docstrings, takes lists without quoting and YAML values with unknown keys refused, names the nearest option, and
+starts in 0.06 s. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hfxling.missing import extra_named
 if TYPE_CHECKING:
     from cyclopts import MissingArgumentError
 
-# One spelling of the languages for another.
+# Two options that together mean --languages.
 _SIDES = ("--source_lang", "--target_lang")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command that `argv` (by default the process') begins with, or list them all."""
+    """Run the command that `argv` (by default that of the process) begins with, or list all commands."""
     words = list(sys.argv[1:] if argv is None else argv)
     run(lambda: _run(words), argv)
 
@@ -55,13 +55,13 @@ def _overview() -> str:
     lines += [
         "",
         "hfxling COMMAND --help shows a command's options; every command is a function, too: hfxling.mine(...).",
-        "--verbose says how something was chosen, --traceback shows all of an error.",
+        "--verbose explains choices, --traceback shows the whole error.",
     ]
     return "\n".join(lines)
 
 
 def _call(name: str, verb: Callable, words: list[str]) -> None:
-    """Read the words, call the verb, show its result."""
+    """Parse the words, call the verb, and show its result."""
     from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
     words, config = _prepared(words, verb)
@@ -81,7 +81,7 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
         ),
         config=_config(config, verb) if config else [],
     )
-    app["--help"].group = app.group_parameters  # and not as the only one of its commands
+    app["--help"].group = app.group_parameters  # not in a group of its own
     arguments: dict[str, Any] = {}
 
     @app.default
@@ -98,7 +98,7 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
             line = _missing(error)
         elif isinstance(error, UnusedCliTokensError):
             line = f"unexpected {' '.join(map(shlex.quote, error.unused_tokens))}"
-            if name == "evaluate":  # whose first argument is the model, while others begin with text
+            if name == "evaluate":  # its first argument is the model, that of others is text
                 line += ": text goes to --source and --target"
         else:
             line = " ".join(str(error).split()).removeprefix('Command "').rstrip(".")
@@ -108,7 +108,7 @@ def _call(name: str, verb: Callable, words: list[str]) -> None:
 
 
 def _missing(error: MissingArgumentError) -> str:
-    """Which option has too few values, or is not there at all."""
+    """The message about an option that is missing or has too few values."""
     option = error.argument.name
     example = " (such as --languages zh vi)" if option == "--languages" else ""
     if error.keyword is None and not error.tokens_so_far:
@@ -119,7 +119,7 @@ def _missing(error: MissingArgumentError) -> str:
 
 
 def _default_told(value: Any) -> str | None:
-    """A default as it would be typed; None where nothing is: by default the option is left out."""
+    """A default as it would be typed; None if the option is left out by default."""
     if value is None or value is False or value == ():
         return None
     if isinstance(value, tuple | list):
@@ -128,14 +128,14 @@ def _default_told(value: Any) -> str | None:
 
 
 def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
-    """The words as cyclopts reads them, and the file of --config.
+    """The words in the form that cyclopts reads, and the file of --config.
 
-    `--some-name` is `--some_name`, `--flag true` is `--flag=true`, and `--source_lang A --target_lang B` is
-    `--languages A B`. --traceback and --verbose are for `hfxling.console.run`. Nothing is changed after `--`.
+    `--some-name` becomes `--some_name`, `--flag true` becomes `--flag=true`, and `--source_lang A --target_lang B`
+    becomes `--languages A B`. --traceback and --verbose are for `hfxling.console.run`. Nothing after `--` is changed.
     """
     flags = {f"--{name}" for name, hint in get_type_hints(verb).items() if hint is bool}
     end = words.index("--") if "--" in words else len(words)
-    queue = deque("/dev/stdin" if word == "-" else word for word in words[:end])  # cyclopts takes - for an option
+    queue = deque("/dev/stdin" if word == "-" else word for word in words[:end])  # cyclopts reads - as an option
     ready: list[str] = []
     config = None
     sides: dict[str, str] = {}
@@ -172,7 +172,7 @@ def _prepared(words: list[str], verb: Callable) -> tuple[list[str], str | None]:
 
 
 def _config(path: str, verb: Callable) -> list:
-    """Values of a YAML file, for which the command line's stand in where both are given."""
+    """Values of a YAML file, which the command line overrides."""
     from cyclopts.config import Dict
 
     from hfxling.arguments import plain_values, read_yaml
@@ -184,13 +184,13 @@ def _config(path: str, verb: Callable) -> list:
 
 
 def _show(result: Any, output: Any) -> None:
-    """Print a result: its text where it went to no file, and its table; the table gives way to text on stdout."""
+    """Print a result: its text, if it was not written to a file, and its table, to stderr if stdout has text."""
     from hfxling.files import is_stream
 
     text = result.to_text() if output is None and hasattr(result, "to_text") else None
     table = result.table() if hasattr(result, "table") else ""
     if sys.stdout is None and output is None and (text or table):
-        raise ValueError("standard output is closed; open it, or give --output where the command has it.")
+        raise ValueError("standard output is closed; open it, or give --output if the command has that option.")
     if text is not None:
         print(text, end="", flush=True)
     places = output if isinstance(output, list | tuple) else [output]

@@ -1,4 +1,4 @@
-"""Writing files and folders: no final name ever holds half a result, and nothing that is not ours is replaced."""
+"""Write files and folders: a final name never holds half a result, and only files of hfxling are replaced."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from pathlib import Path
 
 import numpy as np
 
-# Of folders beside a final name, and what lies in them.
+# The ending of temporary folders beside a final name, and the names of what lies in them.
 _SCRATCH, _UNLOCKED, _LOCK, _REPLACED = ".hfxling-scratch", ".unlocked", ".lock", ".replaced"
-_RUNNING = ".hfxling-running"  # ends the name of a folder that is there while what it is named after is made
-# Records that say, as "files", which files of a folder are ours; they and what is rendered from them are ours, too.
+_RUNNING = ".hfxling-running"  # ending of a folder that exists while the file or folder of that name is being made
+# Records whose entry "files" says which files of a folder are ours; they and what is rendered from them are ours, too.
 _RECORDS = ("results.json", "rounds.json")
 _BESIDE_RECORDS = {*_RECORDS, "README.md", ".gitattributes"}
-_NO_TEXT = (".gz", ".xz", ".bz2", ".zst", ".zip", ".parquet", ".npy", ".xlsx")  # endings of what is no plain text
+_NO_TEXT = (".gz", ".xz", ".bz2", ".zst", ".zip", ".parquet", ".npy", ".xlsx")  # endings of other files than plain text
 _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 @contextmanager
 def atomic_path(final: str | Path) -> Iterator[Path]:
-    """Yield a scratch path beside `final`; it takes the final name only when the block ends without an error.
+    """Yield a scratch path beside `final`; it gets the final name only if the block ends without an error.
 
     The block may create a file or a folder at the scratch path. An existing file is replaced and keeps its permissions;
     a symbolic link is written through; a device, a pipe or /dev/stdout is written to. An existing folder is replaced
-    after the new one is complete, unless it has files that are neither in the new one nor in its own record. On an
-    error nothing under the final name changes. Whoever may read what this user creates may read all of it. What runs
-    that were killed left beside the final name is cleared first.
+    when the new one is complete, unless it has files that are neither in the new one nor in its own record. On an error
+    nothing under the final name changes. All files get the usual permissions of new files. Leftovers of killed runs
+    beside the final name are removed first.
 
     Raises:
-        ValueError: the folder that would be replaced has files of somebody else.
+        ValueError: if the folder that would be replaced has files that are not ours.
     """
     if is_stream(final):
         with tempfile.TemporaryDirectory(prefix="hfxling-") as folder:
@@ -56,9 +56,9 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
     scratch_dir = Path(tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SCRATCH, dir=final.parent))
     scratch = scratch_dir / final.name
     with open(scratch_dir / _UNLOCKED, "w") as lock:
-        with suppress(OSError):  # a disk without locks: nobody clears what is left there
+        with suppress(OSError):  # a disk without locks: leftovers there are never cleared
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.rename(lock.name, scratch_dir / _LOCK)  # locked before anybody can see it
+            os.rename(lock.name, scratch_dir / _LOCK)  # locked before other runs can see it
         try:
             yield scratch
             _share(scratch, os.fstat(lock.fileno()).st_mode)
@@ -73,7 +73,7 @@ def atomic_path(final: str | Path) -> Iterator[Path]:
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether what is written there goes elsewhere: a device, a pipe, /dev/stdout."""
+    """Whether a path is no file or folder on the disk but a device, a pipe, or /dev/stdout."""
     if _descriptor(str(path)) is not None:
         return True
     with suppress(OSError):
@@ -94,7 +94,7 @@ def _pour(scratch: Path, final: str) -> None:
         raise ValueError(f"{final} is no place for a folder; name another one.")
     sys.stdout.flush()
     descriptor = _descriptor(final)
-    # A copy of the descriptor: the block closes what it opened.
+    # A copy of the descriptor, as the block closes it.
     with scratch.open("rb") as content, open(final if descriptor is None else os.dup(descriptor), "wb") as stream:
         shutil.copyfileobj(content, stream)
 
@@ -109,7 +109,7 @@ def files_of(folder: Path) -> set[str]:
 
 
 def strangers(folder: Path) -> set[str]:
-    """The files of a folder that no record of ours names; all of them where it has none."""
+    """The files of a folder that no record of ours names; all files if it has no record."""
     ours: set[str] = set()
     for name in _RECORDS:
         with suppress(OSError, ValueError, RecursionError):
@@ -124,7 +124,7 @@ def _refuse_strangers(folder: Path, names: Iterable[str]) -> None:
     if names:
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise ValueError(
-            f"{folder} holds files that hfxling did not write ({names[0]}{more}) and would be replaced; "
+            f"{folder} would be replaced, but it holds files that hfxling did not write ({names[0]}{more}); "
             "name another folder, or an empty one."
         )
 
@@ -141,11 +141,11 @@ def check_place(name: str, place: str | Path, *, is_folder: bool) -> None:
     if above != path and not above.is_dir():
         raise ValueError(f"{name}={place}: {above} is a file, not a folder; name another place.")
     if not os.access(above if above.is_dir() else above.parent, os.W_OK | os.X_OK):
-        raise ValueError(f"{name}={place}: {above} may not be written by this user; name another place.")
+        raise ValueError(f"{name}={place}: this user may not write to {above}; name another place.")
 
 
 def check_text_file(name: str, place: str | Path | None) -> None:
-    """Refuse a place that is no file, or whose name promises something else than plain text; None is no place."""
+    """Refuse a place that is no file, or whose ending promises something other than plain text; None is accepted."""
     if place is None:
         return
     check_place(name, place, is_folder=False)
@@ -158,43 +158,43 @@ def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None
     """Refuse, before anything is computed, to replace a folder that is not ours or that is read.
 
     Args:
-        folder: that is to be written as a whole.
-        inputs: what is read: files, folders, sources of text; other values do no harm.
+        folder: folder that will be written as a whole.
+        inputs: inputs: files, folders, sources of text; other values are ignored.
 
     Raises:
-        ValueError: it holds files that no record of ours names, the working directory, or an input.
+        ValueError: if it holds files that no record of ours names, the working directory, or an input.
     """
     place = Path(os.path.realpath(folder))
     if Path.cwd().is_relative_to(place):
-        raise ValueError(f"{folder} holds the working directory and would be replaced; name another folder.")
+        raise ValueError(f"{folder} would be replaced, but it holds the working directory; name another folder.")
     for value in inputs:
         for path in _paths_in(value):
             if path.is_relative_to(place):
-                raise ValueError(f"{value} is read and lies in {folder}, which would be replaced; name another folder.")
+                raise ValueError(f"{folder} would be replaced, but {value} in it is an input; name another folder.")
     if place.is_dir():
         _refuse_strangers(place, strangers(place))
 
 
 @contextmanager
 def alone_in(folder: str | Path, told: str) -> Iterator[None]:
-    """Hold a folder while a run writes into it; the system lets go of it when the process dies.
+    """Lock a folder while a run writes into it; the system releases the lock if the process dies.
 
     Args:
-        folder: is made where there is none, with those above it; what is empty in the end goes again.
-        told: how an error begins: the option that named it.
+        folder: folder to lock; it and its parents are created if missing, and removed if they are empty at the end.
+        told: beginning of an error message: the option that named the folder.
 
     Raises:
-        ValueError: another run holds it.
+        ValueError: if another run holds the lock.
     """
     folder = Path(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     while True:
-        with suppress(FileNotFoundError):  # a run that has ended took it away
+        with suppress(FileNotFoundError):  # a run that has just ended removed it
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Another run may have removed it between `open` and `flock`: the lock then holds a nameless folder.
+                # Another run may have removed it between `open` and `flock`: the lock is then on a nameless folder.
                 if os.path.samestat(os.fstat(handle), os.stat(folder)):
                     break
             except BlockingIOError:
@@ -206,13 +206,13 @@ def alone_in(folder: str | Path, told: str) -> Iterator[None]:
     finally:
         for path in dict.fromkeys([folder, *missing]):
             with suppress(OSError):
-                path.rmdir()  # where it is empty: what was refused leaves nothing
+                path.rmdir()  # only if it is empty: a refused run leaves nothing
         os.close(handle)
 
 
 @contextmanager
 def alone_with(place: str | Path, told: str) -> Iterator[None]:
-    """Hold a file, or a folder that is replaced as a whole, while a run makes it; as `alone_in` otherwise."""
+    """Lock a file, or a folder that is replaced as a whole, while a run makes it; otherwise as `alone_in`."""
     if is_stream(place):
         yield
         return
@@ -223,7 +223,7 @@ def alone_with(place: str | Path, told: str) -> Iterator[None]:
 
 @contextmanager
 def scratch_in(folder: Path, name: str) -> Iterator[Path]:
-    """A folder inside another one that goes again. The other one is held (`alone_in`): earlier ones are of the dead."""
+    """A temporary folder inside a locked one (`alone_in`); so earlier ones there are leftovers, and are removed."""
     for left in folder.glob(f".{name}.*{_SCRATCH}"):
         shutil.rmtree(left, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=_SCRATCH, dir=folder))
@@ -234,21 +234,21 @@ def scratch_in(folder: Path, name: str) -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, all of it even where a signal comes."""
+    """Remove a folder completely, even if a signal comes."""
     with uninterrupted():
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Ctrl-C and SIGTERM wait until this block is done: for steps of which none may be left out."""
+    """Delay Ctrl-C and SIGTERM until this block is done, for steps that must all happen."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     caught: list[int] = []
     previous = {}
     for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not None:  # None: somebody else's than Python's, which could not be set again
+        if signal.getsignal(number) is not None:  # None: a handler outside Python, which could not be restored
             previous[number] = signal.signal(number, lambda caught_number, _: caught.append(caught_number))
     try:
         yield
@@ -260,14 +260,14 @@ def uninterrupted() -> Iterator[None]:
 
 
 def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> None:
-    """Refuse to write over what is read, and to write one file twice; links are followed.
+    """Refuse to overwrite inputs, and to write one file twice; links are followed.
 
     Args:
-        outputs: files that are to be written, by the option that names each.
-        inputs: as for `check_replaceable`.
+        outputs: files that will be written, by the option that names each.
+        inputs: inputs, as for `check_replaceable`.
 
     Raises:
-        ValueError: an output is an input or another output.
+        ValueError: if an output is an input or another output.
     """
     places: dict[Path, str] = {}
     for name, place in outputs.items():
@@ -275,7 +275,7 @@ def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> 
             continue
         path = Path(os.path.realpath(place))
         if path in places:
-            raise ValueError(f"{name}={place} is what {places[path]} writes, too; give each output its own file.")
+            raise ValueError(f"{name}={place} is the same file as {places[path]}; give each output its own file.")
         places[path] = name
     for value in inputs:
         for path in _paths_in(value):
@@ -303,24 +303,24 @@ def _paths_in(value: object) -> set[Path]:
 
 
 def _clear_dead(final: Path) -> None:
-    """Remove what killed runs left of a file or folder: their locks are open. Running ones keep theirs."""
+    """Remove what killed runs left of a file or folder, whose locks are free; running ones still hold theirs."""
     for left in final.parent.glob(f".{glob.escape(final.name)}.*{_SCRATCH}"):
         with suppress(OSError), open(left / _LOCK, "r+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if (left / _REPLACED).exists() and not final.exists():  # complete, and killed between two renamings
+            if (left / _REPLACED).exists() and not final.exists():  # complete, but killed between the two renames
                 os.replace(left / final.name, final)
             shutil.rmtree(left, ignore_errors=True)
 
 
 def _share(path: Path, mode: int) -> None:
-    """Give files that only their owner may read, as safetensors writes them, the mode of any other new file."""
+    """Give files that only their owner may read (as safetensors writes them) the mode of other new files."""
     for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
         if stat.S_IMODE(file.stat().st_mode) == 0o600:
             file.chmod(stat.S_IMODE(mode))
 
 
 def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
-    """A new memory-mapped float32 `.npy` of zeros whose place on the disk is taken: to fill it cannot fail."""
+    """A new memory-mapped float32 `.npy` of zeros with its disk space reserved, so that filling it cannot fail."""
     array = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
@@ -334,8 +334,8 @@ def reserved_array(path: str | Path, shape: tuple[int, ...]) -> np.ndarray:
                 while folder.suffix == _SCRATCH:  # a folder that the user never named
                     folder = folder.parent
                 free = shutil.disk_usage(folder).free
-                need = f"{Path(path).name} needs {size / 2**20:,.1f} MiB, {free / 2**20:,.1f} are free"
-                raise ValueError(f"{folder}: {need} on this disk; make room, or name another place.") from None
+                need = f"{Path(path).name} needs {size / 2**20:,.1f} MiB, but {free / 2**20:,.1f} are free on this disk"
+                raise ValueError(f"{folder}: {need}; make room, or name another place.") from None
     return array
 
 
@@ -353,7 +353,7 @@ def content_hash(*columns: Iterable[str]) -> str:
 
 
 def weights_hash(folder: str | Path) -> str:
-    """Of all weights in a folder, wherever it lies."""
+    """16 hex digits of SHA-256 of all weights in a folder, wherever it lies."""
     digest = hashlib.sha256()
     for path in sorted(Path(folder).rglob("*.safetensors")):
         with open(path, "rb") as weights:

@@ -1,4 +1,4 @@
-"""What is said of a model that is missing or damaged, of a device that is not there, of a package not installed."""
+"""Error messages about models that are missing or damaged, missing devices, and packages that are not installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Packages that only some verbs need, by the extra of hfxling that pip installs them with.
+# Packages that only some verbs need: package -> the extra of hfxling that installs it.
 EXTRAS = {"accelerate": "train", "datasets": "train", "peft": "train", "evaluate": "eval"}
 
 
@@ -15,33 +15,34 @@ EXTRAS = {"accelerate": "train", "datasets": "train", "peft": "train", "evaluate
 def one_line_where_missing(
     name: str, what: str = "base_model", kind: str = "an encoder with its tokenizer"
 ) -> Iterator[None]:
-    """Turn whatever goes wrong in a block that loads the Hub id or folder `name` into an error of one line.
+    """Turn any error in a block that loads the Hub id or folder `name` into an error of one line.
 
-    `what` is the argument that named it, `kind` what the folder should hold.
+    `what` is the argument that named it, `kind` says what the folder should hold.
 
     Raises:
-        FileNotFoundError: nothing of that name, or a file that it needs is missing.
-        ValueError: it is damaged, or of another kind; errors of ours pass as they are.
+        FileNotFoundError: if there is nothing of that name, or a file is missing in it.
+        ValueError: if it is damaged or of another kind; errors of this package pass as they are.
     """
     try:
         yield
     except OSError as error:
-        problem = f"is neither the folder of {kind} nor to be had from the Hub ({_cause(error)})"
+        problem = f"is neither the folder of {kind} nor found on the Hub ({_cause(error)})"
         raise FileNotFoundError(f"{what}={str(name)!r} {problem}; check the name and the connection.") from error
-    except Exception as error:  # libraries say in many ways that a file is cut off, empty or another one
+    except Exception as error:  # libraries have many errors for a file that is cut off, empty or the wrong one
         if _is_ours(error):
             raise
         if "trust_remote_code" in str(error):
             raise ValueError(
-                f"{what}={str(name)!r} brings code of its own; look at it, and give trust_remote_code=True if you "
-                "trust it, or, where that is no option, the model that SentenceTransformer loads with it."
+                f"{what}={str(name)!r} comes with code of its own; look at it, and if you trust it, give "
+                "trust_remote_code=True, or, if there is no such option, the model that SentenceTransformer loads with "
+                "it."
             ) from error
         problem = f"cannot be read as {kind} ({_cause(error)})"
         raise ValueError(f"{what}={str(name)!r} {problem}; fetch or publish it again, or name another.") from error
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether the package itself said so, in a line that is meant for users."""
+    """Whether this package raised the error, with a message that is meant for users."""
     raised_at = error.__traceback__
     while raised_at is not None and raised_at.tb_next is not None:
         raised_at = raised_at.tb_next
@@ -50,23 +51,23 @@ def _is_ours(error: Exception) -> bool:
 
 
 def _cause(error: Exception) -> str:
-    """The first line of what a library said, not more than can be read; its kind where it is but a word."""
+    """The first line of a library's message, shortened; with the error's type if the message alone is unclear."""
     text = next(iter(str(error).strip().splitlines()), "")
     text = text if len(text) <= 200 else f"{text[:200]}..."
     return text if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {text}"
 
 
 def check_model(what: str, model: Any, *kinds: type) -> None:
-    """Refuse what is neither the name of a model nor a loaded one of these kinds."""
+    """Refuse what is neither the name of a model nor a loaded model of these kinds."""
     if isinstance(model, (str, Path, *kinds)):
         return
     loaded = " or ".join(kind.__name__ for kind in kinds)
-    hint = "; loaded word links go to lexical" if type(model).__name__ == "LexicalModel" else ""
+    hint = "; give a loaded LexicalModel as lexical" if type(model).__name__ == "LexicalModel" else ""
     raise ValueError(f"{what} is of type {type(model).__name__}: give a folder, a Hub id or a loaded {loaded}{hint}.")
 
 
 def check_device(device: str | None) -> None:
-    """Refuse a device that is not there, naming those that are; None is the best there is."""
+    """Refuse a device that does not exist, and name those that do; None is accepted."""
     import torch
 
     try:
@@ -75,12 +76,12 @@ def check_device(device: str | None) -> None:
         known = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
         if torch.backends.mps.is_available():
             known.append("mps")
-        raise ValueError(f"device={device!r} is none of this machine's: {', '.join(known)}.") from None
+        raise ValueError(f"device={device!r} is not available; this machine has {', '.join(known)}.") from None
 
 
 @contextmanager
 def extra_named(who: str) -> Iterator[None]:
-    """Say of a package that `who` needs, and that is missing, which extra installs it."""
+    """If a package that `who` needs is missing, say which extra installs it."""
     try:
         yield
     except ModuleNotFoundError as error:

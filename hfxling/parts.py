@@ -1,4 +1,4 @@
-"""What a long run has done so far, kept beside its output until all is done: a run that was stopped goes on."""
+"""Parts of a long run, kept beside its output until it is done, so that a stopped run can continue."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 
 from hfxling.files import atomic_path, is_stream
 
-PARTS = ".hfxling-parts"  # ends the name of the folder
+PARTS = ".hfxling-parts"  # ending of the folder's name
 
 
 def parts_beside(output: str | Path | None) -> Path | None:
-    """The folder for the parts of what is written there; None where nothing can lie beside it."""
+    """The folder for the parts of an output; None if nothing can lie beside it."""
     if output is None or is_stream(output):
         return None
     return Path(output).with_name(f"{Path(output).name}{PARTS}")
 
 
 def claim(folder: Path, key: Mapping) -> None:
-    """Make the folder the place of a key's parts.
+    """Make the folder the place for the parts of the run with this key.
 
     Raises:
-        ValueError: it is another key's, or nobody can say whose.
+        ValueError: if it belongs to another key, or does not say to which.
     """
     text = json.dumps(key, sort_keys=True, indent=1, ensure_ascii=False)
     key_file = folder / "key.json"
     has_key = key_file.exists()
-    # Scratch is what a run left that was killed while it wrote its key.
+    # A run that was killed while it wrote its key leaves only scratch.
     if not has_key and folder.is_dir() and any(path.suffix != ".hfxling-scratch" for path in folder.iterdir()):
-        raise ValueError(f"{folder} holds files that are no parts of a run; move them, or give another output.")
+        raise ValueError(f"{folder} holds files that are not parts of a run; move them, or give another output.")
     with readable(key_file):
         is_another = has_key and key_file.read_bytes() != text.encode()
     if is_another:
@@ -48,9 +48,9 @@ def claim(folder: Path, key: Mapping) -> None:
 
 
 def remove_parts(folder: Path, patterns: Sequence[str]) -> None:
-    """Remove the parts of a run that has ended, and their folder unless something else lies there.
+    """Remove the parts of a finished run, and their folder unless it holds something else.
 
-    `patterns` are of the names that the parts have, beside the key's.
+    `patterns` match the names of the parts; the key's file is removed, too.
     """
     for pattern in ("key.json", *patterns, ".*.hfxling-scratch"):
         for path in folder.glob(pattern):
@@ -61,10 +61,10 @@ def remove_parts(folder: Path, patterns: Sequence[str]) -> None:
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Say of a file that cannot be read what to do about it."""
+    """Turn errors of reading a file into one that says what to do."""
     try:
         yield
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise ValueError(
-            f"{path} is damaged ({error}); remove the folder {path.parent}, and the run begins anew."
+            f"{path} is damaged ({error}); remove the folder {path.parent}, and the run starts again."
         ) from None

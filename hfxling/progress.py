@@ -1,4 +1,4 @@
-"""Progress bars: one way to show them, one way to turn them off."""
+"""Progress bars: one way to show them, and one way to turn them off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN: ContextVar[bool] = ContextVar("hfxling_progress", default=True)
 def bar(
     items: Iterable | None = None, *, total: float | None = None, unit: str = "it", label: str = "", **options: Any
 ):
-    """A tqdm bar over items, or one that its caller updates; hidden where nobody watches and inside `hidden`."""
+    """A tqdm bar over items, or one that its caller updates; hidden without a terminal and inside `hidden`."""
     from tqdm.auto import tqdm
 
     disable = None if _SHOWN.get() else True  # None: only where standard error is a terminal
@@ -24,13 +24,13 @@ def bar(
 
 
 def shown() -> bool:
-    """Whether bars are to be shown: for libraries that have their own."""
+    """Whether to show bars, for libraries that have their own."""
     return _SHOWN.get() and sys.stderr.isatty()
 
 
 @contextmanager
 def hidden(is_hidden: bool = True) -> Iterator[None]:
-    """No bars inside this block, neither ours nor those of transformers, datasets and sentence-transformers."""
+    """Show no bars inside this block, neither ours nor those of transformers, datasets and sentence-transformers."""
     if not is_hidden:
         yield
         return
@@ -51,7 +51,7 @@ def hidden(is_hidden: bool = True) -> Iterator[None]:
 
 @contextmanager
 def without_loading_bars(*, of_later_imports: bool = False) -> Iterator[None]:
-    """Inside this block none of the bars that `hide_loading_bars` hides."""
+    """Hide the bars of `hide_loading_bars` inside this block."""
     from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars
 
     were_shown = hide_loading_bars(of_later_imports=of_later_imports)
@@ -66,10 +66,10 @@ def without_loading_bars(*, of_later_imports: bool = False) -> Iterator[None]:
 
 
 def hide_loading_bars(*, of_later_imports: bool = False) -> bool:
-    """Hide transformers' bars of weights that are loaded or written, a second each; gives whether they were shown.
+    """Hide transformers' bars for loading and saving weights, a second each; returns whether they were shown.
 
-    Those of downloads stay. Where transformers is not imported yet, nothing happens, or it is imported
-    (`of_later_imports`), which takes half a second.
+    Bars of downloads stay. If transformers is not imported yet, nothing happens; `of_later_imports` imports it, which
+    takes half a second.
     """
     from huggingface_hub.utils import are_progress_bars_disabled, enable_progress_bars
 

@@ -1,4 +1,4 @@
-"""What every recipe does: read options, refuse what cannot succeed, prepare, train, measure, write and push."""
+"""The steps of every recipe: read options, refuse what cannot succeed, prepare, train, measure, write, push."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hfxling.methods.publishing import check_run, publish_run
 
 
 def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str = "") -> list[EvalResult]:
-    """Train a method's model as a command line says, and write it with its card to OUTPUT_DIR/model.
+    """Train a method's model with the options of a command line, and write it with its card to OUTPUT_DIR/model.
 
     Args:
-        name: of the method, a key of `hfxling.methods.METHODS`.
+        name: name of the method, a key of `hfxling.methods.METHODS`.
         argv: `--config FILE.yaml` and `--key value ...`; by default those of the process.
-        description: what `--help` says first.
+        description: text that `--help` begins with.
 
     Returns:
-        All that was measured, before and after.
+        All rows that were measured, before and after training.
 
     Raises:
-        ValueError: an unknown method, key or value, malformed text, a push that would fail, a checkpoint of another
-            training, a folder that another run writes into.
-        FileNotFoundError: a file or model that is not there.
+        ValueError: for an unknown method, key or value, malformed text, a push that would fail, a checkpoint of another
+            training, or a folder that another run is writing into.
+        FileNotFoundError: if a file or model does not exist.
     """
     package = method(name)
     types = (package.Arguments, TrainingArguments)
@@ -44,7 +44,7 @@ def run_recipe(name: str, argv: Sequence[str] | None = None, *, description: str
         own_training.run_record = run_record(own, own_training, prepared.corpus)
         check_record(own_training.resume_from_checkpoint, own_training.run_record)
         folder = own_training.output_dir
-        # Of several processes only one that writes holds the folder against other runs.
+        # With several processes, only the one that writes locks the folder against other runs.
         with alone_in(folder, f"output_dir={folder}") if own_training.should_save else nullcontext():
             run = package.run(own, own_training, prepared)
             results += publish_run(name, own, own_training, prepared, run, argv=argv, push=push)

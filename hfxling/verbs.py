@@ -1,4 +1,4 @@
-"""What all verbs have in common: types of their parameters, and checks that come before everything else."""
+"""What all verbs share: types of their parameters, and checks that run before anything else."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ Languages = tuple[str, str]  # codes of source and target
 if TYPE_CHECKING:
     Model = str | Path | SentenceTransformer | Encoder
 else:
-    Model = Any  # a command line gives a folder or Hub id
+    Model = Any  # on the command line a folder or Hub id
 OutputFile = Annotated[str | Path, FILE]
-OutputFolder = Annotated[str | Path, FOLDER]  # other files may lie there
-ReplacedFolder = Annotated[str | Path, WHOLE_FOLDER]  # nothing else may
+OutputFolder = Annotated[str | Path, FOLDER]  # it may hold other files
+ReplacedFolder = Annotated[str | Path, WHOLE_FOLDER]  # it may not
 CacheFolder = Annotated[str | Path, CACHE]
 
 Verb = TypeVar("Verb", bound=Callable)
 
 
 class Result:
-    """What a verb gives back: shown as its table, as at the end of a notebook's cell."""
+    """The result of a verb; its `repr` is its table, so that a notebook's cell shows it."""
 
     table: Callable[[], str]
 
@@ -47,16 +47,16 @@ class Result:
 
 
 def verb(function: Verb) -> Verb:
-    """Make a function a verb.
+    """Make a function a verb, whose arguments are checked before it runs.
 
-    Before it runs, a value must be one of those that its parameter's type lists (`Literal`), and a number where the
-    type is one; the device must be there. Every output is looked at: it must be a place that can be written, nothing
-    that is read, and no folder of somebody else; one file is not written twice, nor by two runs at once. `~` means the
-    home folder. `progress=False` hides all bars; those of transformers' loading and writing are hidden always.
+    A value must be one of those that its parameter's type lists (`Literal`), or a number if the type is one; the device
+    must exist. Outputs must be writable; they must not be inputs, nor replace a folder that hfxling did not write. No
+    file is written twice, or by two runs at once. `~` means the home folder. `progress=False` hides all progress bars;
+    those of transformers for loading and saving are always hidden.
 
     Raises:
-        ValueError: a value that is not listed, what is no number, a device that is not there; an output that cannot be
-            written, that is read, that would replace what is not ours, or that another run is writing.
+        ValueError: for a value that is not listed or not a number, or a missing device; for an output that cannot be
+            written, is read, would replace files that are not ours, or is being written by another run.
     """
     signature = inspect.signature(function)
 
@@ -97,14 +97,14 @@ def verb(function: Verb) -> Verb:
 
 
 def _are_sentences(value: Any, hint: Any) -> bool:
-    """Whether a value is text in memory, which names no files, though a sentence may look like one."""
+    """Whether a value is text in memory, which names no files even if a sentence looks like a file name."""
     return Sequence[str] in get_args(hint) and not isinstance(value, str | Path)
 
 
 def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) -> None:
-    """Refuse outputs that cannot be written or that must not be, as what is read (`hfxling.files.check_apart`).
+    """Refuse outputs that cannot be written, or must not be, such as inputs (`hfxling.files.check_apart`).
 
-    `outputs` are kind of place (`FILE`, `FOLDER`, `WHOLE_FOLDER` or `CACHE`) and place, or several, by parameter.
+    `outputs` maps a parameter to its kind (`FILE`, `FOLDER`, `WHOLE_FOLDER` or `CACHE`) and its path or paths.
     """
     files: dict[str, str | Path] = {}
     for name, (kind, value) in outputs.items():
@@ -119,7 +119,7 @@ def check_outputs(outputs: dict[str, tuple[str, Any]], inputs: Sequence[Any]) ->
 
 
 def _check_value(name: str, value: Any, hint: Any) -> None:
-    """Refuse what is none of the values that `Literal[...]` or `Sequence[Literal[...]]` lists, or no number as wanted.
+    """Refuse a value that `Literal[...]` or `Sequence[Literal[...]]` does not list, or that is no number of its type.
 
     Any of these hints may have `| None`.
     """
@@ -146,14 +146,14 @@ def _check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def check_revisions(**given: tuple[Any, str | None]) -> None:
-    """Refuse a revision of no model; `given` are model and revision, by the revision's name."""
+    """Refuse a revision (or another option of a model) without the model; `given` has both, by the option's name."""
     for name, (model, revision) in given.items():
         if revision is not None and model is None:
-            raise ValueError(f"{name}={revision!r}: there is no model that it could be of; leave it out.")
+            raise ValueError(f"{name}={revision!r} is for a model, but none is given; leave it out.")
 
 
 def check_list(name: str, value: Any) -> None:
-    """Refuse a string where several are wanted, which would be read letter by letter, and what is no list."""
+    """Refuse a string instead of a list of strings, which would be read letter by letter, and what is no list."""
     if isinstance(value, dict) or value is None:
         raise ValueError(f"{name}={value!r}: give a list.")
     if isinstance(value, str):

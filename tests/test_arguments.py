@@ -167,19 +167,19 @@ def test_counts_and_places_are_checked_when_they_are_read(argv, message, tmp_pat
 
 def test_a_place_that_may_not_be_written(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
-    with pytest.raises(ValueError, match="may not be written by this user; name another place"):
+    with pytest.raises(ValueError, match=r"this user may not write to .*; name another place"):
         parse_arguments((Counted,), ["--folder", str(tmp_path / "x" / "y")])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name: no\n", 'run.yaml: name: a value is False to YAML, .*; write "no" where the word is meant.'),
-        ("data: [sv, no]\n", "run.yaml: data: a value is False to YAML"),
+        ("name: no\n", 'run.yaml: name: a value is False in YAML, .*; write "no" in quotes.'),
+        ("data: [sv, no]\n", "run.yaml: data: a value is False in YAML"),
         ("name: [1, 2]\n", r"run.yaml: name: \[1, 2\] is a list; give one value, such as '1,2'."),
-        ("data: [[a]]\n", r"run.yaml: data: \[\['a'\]\] is not plain"),
-        ("margin: {a: 1}\n", "run.yaml: margin: .* is not plain"),
-        ("save_strategy: no\n", "run.yaml: save_strategy: a value is False to YAML"),
+        ("data: [[a]]\n", r"run.yaml: data: \[\['a'\]\] is nested"),
+        ("margin: {a: 1}\n", "run.yaml: margin: .* is nested"),
+        ("save_strategy: no\n", "run.yaml: save_strategy: a value is False in YAML"),
     ],
 )
 def test_what_yaml_reads_otherwise_than_it_was_meant(text, message, tmp_path):
@@ -210,7 +210,7 @@ def test_aliases_of_aliases_are_refused_before_anything_is_shown(tmp_path):
     for number in range(1, 30):
         lines.append(f"a{number}: &a{number} [{', '.join([f'*a{number - 1}'] * 9)}]")
     (tmp_path / "bomb.yaml").write_text("\n".join([*lines, "layer: *a29"]))
-    with pytest.raises(ValueError, match=r"bomb\.yaml: more than 100,000 values when its aliases are written out"):
+    with pytest.raises(ValueError, match=r"bomb\.yaml: more than 100,000 values after resolving its aliases"):
         read_yaml(tmp_path / "bomb.yaml")
     (tmp_path / "ring.yaml").write_text("layer: &a [*a]")
     with pytest.raises(ValueError, match="more than 100,000 values"):

@@ -143,8 +143,8 @@ def test_a_configuration_file_gives_a_commands_keys_too(tmp_path, capsys):
     assert '"magic"' in capsys.readouterr().err
     for text, message in (
         ("modle: x\n", "unknown key 'modle' in run.yaml; the nearest known one is 'model'"),
-        ("language: no\n", "language: a value is False to YAML"),
-        ("source: [[a]]\n", "source: [['a']] is not plain"),
+        ("language: no\n", "language: a value is False in YAML"),
+        ("source: [[a]]\n", "source: [['a']] is nested"),
     ):
         (tmp_path / "run.yaml").write_text(text)
         with pytest.raises(SystemExit):

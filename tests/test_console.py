@@ -218,9 +218,12 @@ def test_a_closed_pipe_is_no_error():
     [
         (lambda folder: folder.read_text(), "is a folder; name a file."),
         (lambda folder: (folder / "no" / "file").read_text(), "there is no such file or folder; check the path."),
-        (lambda folder: (folder / "file" / "x").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / "file").mkdir(), "a file stands where a folder is needed; name another place."),
-        (lambda folder: (folder / ("x" * 300)).mkdir(), "is too long for a file's name; name another."),
+        (
+            lambda folder: (folder / "file" / "x").mkdir(),
+            "there is a file where a folder is needed; name another place.",
+        ),
+        (lambda folder: (folder / "file").mkdir(), "there is a file where a folder is needed; name another place."),
+        (lambda folder: (folder / ("x" * 300)).mkdir(), "is too long for a file name; give a shorter one."),
     ],
 )
 def test_what_the_system_says_of_files_is_one_line_with_a_remedy(make, message, tmp_path, capsys):

@@ -138,7 +138,7 @@ def test_the_place_of_an_array_is_taken(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(ValueError, match=r"b\.npy needs 3\.8 MiB, .* are free on this disk; make room"):
+    with pytest.raises(ValueError, match=r"b\.npy needs 3\.8 MiB, but .* are free on this disk; make room"):
         reserved_array(tmp_path / "b.npy", (1000, 1000))
 
 
@@ -176,7 +176,7 @@ def test_a_disk_that_is_really_full(tmp_path):
     done = subprocess.run([*run, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     cache, file = done.stdout.splitlines()  # and no file is there
-    assert "features.unfinished.npy needs 0.5 MiB, 0.2 are free on this disk; make room" in cache
+    assert "features.unfinished.npy needs 0.5 MiB, but 0.2 are free on this disk; make room" in cache
     assert "No space left on device" in file
 
 
@@ -214,7 +214,7 @@ def test_a_folder_that_is_read_or_worked_in_is_not_replaced(tmp_path, monkeypatc
     (tmp_path / "link").symlink_to(tmp_path / "out")
     for value in ("out/a.zh", ["zh-vi=out/a.zh+b@1-9"], "link/a.zh", "out/a.{source}"):
         monkeypatch.chdir(tmp_path)
-        with pytest.raises(ValueError, match="is read and lies in"):
+        with pytest.raises(ValueError, match="in it is an input"):
             check_replaceable("out", [value])
     monkeypatch.chdir(tmp_path / "out")
     for place in (".", "..", tmp_path):

@@ -538,7 +538,7 @@ def test_a_malformed_licence_is_refused_and_nothing_is_written(tmp_path):
     ("options", "message"),
     [
         ({"num_train_epochs": 3}, "unknown option 'num_train_epochs'"),
-        ({"prompt": "query: "}, "there is no model that it could be of"),
+        ({"prompt": "query: "}, "is for a model, but none is given"),
         ({"seed": -1}, "seed=-1: give a whole number from 0"),
         ({"hub_weight": 1e300}, "hub_weight=1e[+]300: give 1000 or less"),
         ({"view_weights": [1e300, 1]}, "give weights above 0 and up to 1000"),

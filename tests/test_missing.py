@@ -25,7 +25,7 @@ from hfxling.missing import check_device, check_model, one_line_where_missing
         (ValueError("many\nlines"), "cannot be read as a model (many); fetch"),
         (ValueError("x" * 999), f"cannot be read as a model ({'x' * 200}...); fetch"),
         (RecursionError("deep"), "cannot be read as a model (RecursionError: deep)"),
-        (OSError("no file\nof it"), "is neither the folder of a model nor to be had from the Hub (no file); check"),
+        (OSError("no file\nof it"), "is neither the folder of a model nor found on the Hub (no file); check"),
     ],
 )
 def test_whatever_a_library_says_becomes_one_line(error, message):
@@ -42,7 +42,7 @@ def test_whatever_a_library_says_becomes_one_line(error, message):
     [
         (5, "model is of type int: give a folder, a Hub id or a loaded Path or KeyError."),
         (["a/b"], "model is of type list: give"),
-        (type("LexicalModel", (), {})(), "; loaded word links go to lexical."),
+        (type("LexicalModel", (), {})(), "; give a loaded LexicalModel as lexical."),
     ],
 )
 def test_what_is_no_model_is_told_by_its_type(model, message):
@@ -113,7 +113,7 @@ def test_a_spoilt_folder_is_one_line(name, content, tiny_sentence_transformer, t
 def test_devices(device, tiny_sentence_transformer):
     check_device(None)
     check_device("cpu")
-    with pytest.raises(ValueError, match=f"^device={device!r} is none of this machine's: cpu"):
+    with pytest.raises(ValueError, match=f"^device={device!r} is not available; this machine has cpu"):
         check_device(device)
     for load in (SentenceEncoder, FrozenEncoder):
         with pytest.raises(ValueError, match=f"^device={device!r}"):

@@ -242,7 +242,7 @@ def inputs_as_outputs(table: Table) -> Iterator[Case]:
         for way in table.some(list(NAMES)):
             yield input_as_output(table, program, option, suffix, way)
     for program, options in TWICE:
-        yield table.case(f"{options}", program, options, ("writes, too|own file",))
+        yield table.case(f"{options}", program, options, ("is the same file|own file",))
 
 
 def input_as_output(table: Table, program: str, option: str, suffix: str, way: str) -> Case:

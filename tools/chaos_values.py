@@ -164,7 +164,7 @@ VALUES = [
     (("mine", "clean", "align-documents"), {"output": "out.txt"}, ("out.txt", ".parquet")),
     (("mine", "clean", "align-documents"), {"output": "TEXT"}, ("output", "folder|name")),
     (("mine", "clean", "align-documents"), {"output": "FILE/out.tsv"}, ("output", "not a folder")),
-    (("mine", "clean"), {"cache_dir": "FILE"}, ("cache_dir|file", "is a file|stands where")),
+    (("mine", "clean"), {"cache_dir": "FILE"}, ("cache_dir|file", "is a file|there is a file where")),
     (("mine", "bootstrap"), {"filters": "magic"}, ("filters", "magic", "all")),
     (("mine", "bootstrap"), {"dedup": "magic"}, ("dedup", "magic", "both")),
     (("mine", "bootstrap"), {"precision": 1.5}, ("precision", "between 0 and 1|--known")),

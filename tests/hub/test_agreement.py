@@ -202,7 +202,10 @@ TAMPERED_FIGURES = {
     "a digit of a p-value": (in_file("results.json", r'"p_value": \d\.\d'), "paired p_value .* is recorded"),
     "a digit of n": (in_file("results.json", r'"n": \d+'), "n 1. is recorded, 12 measured"),
     "a digit of a setting": (in_file("results.json", r'"csls_k": \d+'), "results.json has no such row"),
-    "other test text": (swap("test.tsv", "我爱今\tabc\n"), r"NTREX-128, test: other text \(.* is recorded, .* read\)"),
+    "other test text": (
+        swap("test.tsv", "我爱今\tabc\n"),
+        r"NTREX-128, test: other text \(.* is recorded, .* was read\)",
+    ),
     "other training text": (swap("train.tsv", "我爱今\tabc\n"), "training data 'NTREX-128': revision .* is recorded"),
     "a figure, sealed again": (resealed(better), "value .* is recorded, .* measured"),
     "another head, sealed again": (resealed(another_head), "value .* is recorded, .* measured"),
@@ -291,7 +294,7 @@ def test_rows_are_held_against_their_own_kind():
     assert compare_rows(recorded[:2], [row(50.2, stage="before"), found[0]], tolerance=0.3).agree == 2
     assert len(compare_rows(recorded[:2], [row(50.2, stage="before"), found[0]]).faults) == 1
     other = compare_rows(recorded[:2], [row(1.0, "s", stage="before"), row(2.0, "s", stage="after")])
-    assert other.faults == ["d, test: other text (r is recorded, s read)"]
+    assert other.faults == ["d, test: other text (r is recorded, s was read)"]
 
 
 def test_training_text_is_held_against_the_card():
@@ -306,7 +309,7 @@ def test_a_seal_covers_everything_but_itself():
     assert is_intact(json.loads(text))
     assert not is_intact(json.loads(text.replace('"x"', '"y"')))
     assert not is_intact({"results": []})
-    with pytest.raises(ValueError, match="has an entry 'digest' already"):
+    with pytest.raises(ValueError, match="already has an entry 'digest'"):
         sealed(text)
 
 

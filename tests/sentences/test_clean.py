@@ -133,7 +133,7 @@ def test_every_reason_is_given():
 
 
 def test_a_revision_needs_a_model():
-    with pytest.raises(ValueError, match="revision='main': there is no model that it could be of"):
+    with pytest.raises(ValueError, match="revision='main': is for a model, but none is given"):
         hfxling.clean(["雨"], ["mưa"], languages=("zh", "vi"), revision="main")
 
 
@@ -363,7 +363,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
         ({"output": "{folder}/kept.csv"}, "pairs are written as .tsv or .parquet"),
         ({"output": "{folder}/pairs.tsv"}, "is read, too"),
         ({"dropped": "{folder}/pairs.tsv"}, "is read, too"),
-        ({"dropped": "{folder}/kept.tsv"}, "is what output writes, too"),
+        ({"dropped": "{folder}/kept.tsv"}, "is the same file as output"),
         ({"pairs": "{folder}/none.tsv"}, "none.tsv does not exist"),
         ({"pairs": "{folder}/pairs.tsv@1-99"}, "40 records, but lines='1-99' asks for more"),
         ({"pairs": b""}, "no sentence pair in it"),
