@@ -159,7 +159,7 @@ def check_replaceable(folder: str | Path, inputs: Iterable[object] = ()) -> None
 
     Args:
         folder: folder that will be written as a whole.
-        inputs: inputs: files, folders, sources of text; other values are ignored.
+        inputs: files, folders and sources of text that are read; other values are ignored.
 
     Raises:
         ValueError: if it holds files that no record of ours names, the working directory, or an input.
@@ -264,7 +264,7 @@ def check_apart(outputs: Mapping[str, str | Path], inputs: Iterable[object]) -> 
 
     Args:
         outputs: files that will be written, by the option that names each.
-        inputs: inputs, as for `check_replaceable`.
+        inputs: what is read, as for `check_replaceable`.
 
     Raises:
         ValueError: if an output is an input or another output.

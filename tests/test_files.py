@@ -233,7 +233,7 @@ def test_what_is_read_is_not_written_over(tmp_path, monkeypatch):
         for value in ("a.tsv", "soft", ["x", "b.tsv+a.tsv"], "zh-vi=a.tsv@1-2#1,0", "{source}.tsv"):
             with pytest.raises(ValueError, match=r"^output=.* is read"):
                 check_apart({"output": output}, [value])
-    with pytest.raises(ValueError, match="is what output writes"):
+    with pytest.raises(ValueError, match="is the same file as output"):
         check_apart({"output": "new", "spans": "./new"}, [])
     check_apart({"output": "new", "spans": "other"}, ["a.tsv", 3, None, "a" * 5000, "null\0byte"])
     check_apart({"output": "/dev/stdout", "spans": "/dev/stdout"}, ["/dev/stdout"])

@@ -1,4 +1,4 @@
-"""The model card: rendered from result rows, so that no score stands in it that was not measured."""
+"""The model card: rendered from result rows, so that it has no score that was not measured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SECRETS = ("token", "hub_token", "api_key")
 
 @dataclass(frozen=True)
 class CardInfo:
-    """All that a card says beside its result rows; what has no default may not be empty."""
+    """Everything that a card says besides its result rows; fields without a default must not be empty."""
 
     repo_id: str  # of the repository the model is, or would be, published in
     method: str  # as its package under `hfxling.methods` is named
@@ -85,11 +85,11 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
     Rows of the stages "before" and "after" (settings["stage"]; rows without one count as "after") that agree in
     everything else share a line of the table, and the card says whether the trained model is better: by
     settings["paired"] of the "after" row (a `PairedTest` of after against before as a dict, in the row's unit), or else
-    by whether the two intervals overlap. The model-index holds one "after" row a data set and direction.
+    by whether the two intervals overlap. The model-index holds one "after" row per data set and direction.
 
     Raises:
-        ValueError: two rows for one place in the table; a score in `intended_use` or `limits` that stands in no row, no
-            training data count and not in the configuration.
+        ValueError: if two rows belong in one place of the table; or for a score in `intended_use` or `limits` that is
+            in no row, no count of training data and not in the configuration.
     """
     short = [row for row in results if "dimensions" in row.settings]  # of `short_vector_results`
     results = [row for row in results if "dimensions" not in row.settings]
@@ -129,24 +129,24 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
 
 
 def is_of_both(results: Sequence[EvalResult]) -> bool:
-    """Whether what was measured are the sums of a dense and a lexical model's scores."""
+    """Whether the results are of the summed scores of a dense and a lexical model."""
     return any(str(row.settings.get("row", "")).endswith("fused") for row in results)
 
 
 def linked(name: str) -> str:
-    """A model's name, with a link to it where it is an id on the Hub."""
+    """A model's name, with a link if it is a Hub id."""
     return f"[{name}](https://huggingface.co/{name})" if "/" in name else f"`{name}`"
 
 
 def moved(card: str, before: Mapping, after: Mapping) -> str:
-    """A card with sentences by hand, in which all that was rendered is what is rendered now.
+    """A card that keeps sentences added by hand, while everything that was rendered is rendered again.
 
-    A merge of two changes to what the record was rendered as: that by hand, to `card`, and that of the record. `before`
-    and `after` are the contents of results.json.
+    This merges two changes to the rendered card: the one by hand, to `card`, and the one of the record. `before` and
+    `after` are the contents of results.json.
     """
     lines, old, new = card.splitlines(), _of_record(before).splitlines(), _of_record(after).splitlines()
-    # What stands now for each line of `old`: itself, or at the first line of a part that changed all of its new
-    # lines. Lines that came in between belong to the one before them.
+    # What replaces each line of `old`: the line itself, or, at the first line of a changed part, all of its new
+    # lines. Inserted lines belong to the line before them.
     now: dict[int, list[str]] = defaultdict(list)
     for kind, start, stop, first, last in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind == "equal":
@@ -167,7 +167,7 @@ def moved(card: str, before: Mapping, after: Mapping) -> str:
 
 
 def _of_record(record: Mapping) -> str:
-    """What is rendered from the content of a results.json."""
+    """The card that is rendered from the content of a results.json."""
     rows = [EvalResult(**row) for row in record["results"]]
     return render_card(rows, CardInfo.from_record(record["card"]))
 
@@ -211,7 +211,7 @@ def _pair_stages(results: Sequence[EvalResult]) -> list[dict[str, EvalResult]]:
 
 
 def _compare(line: Mapping[str, EvalResult]) -> tuple[str, str]:
-    """("better" | "worse" | "unclear", what that rests on) for a line with both stages."""
+    """("better" | "worse" | "unclear", the reason) for a line with both stages."""
     before, after = line["before"], line["after"]
     paired = after.settings.get("paired")
     if paired and paired["low"] is not None:
@@ -246,7 +246,7 @@ def _verdict(outcomes: Sequence[str], measured: bool, part_of: str | None) -> st
 
 
 def _tested(results: Sequence[EvalResult], part_of: str | None) -> str:
-    """What the model was tested on, and that it was on nothing else."""
+    """What the model was tested on, with the statement that it was tested on nothing else."""
     if part_of:
         return f"Tested as a part of {linked(part_of)} only."
     seen: dict[str, list[str]] = {}
@@ -278,7 +278,7 @@ def _results_table(lines: Sequence[Mapping[str, EvalResult]]) -> str:
 
 
 def _short_table(rows: Sequence[EvalResult]) -> str:
-    """P@1 of short and coarse vectors: a line for each data set, direction and number of components."""
+    """P@1 of shortened and quantised vectors, with a line for each data set, direction and number of components."""
     lines: dict[tuple, dict[str, str]] = {}
     for row in rows:
         place = (row.dataset, row.split, row.direction, row.settings["dimensions"])
@@ -295,7 +295,7 @@ def _short_table(rows: Sequence[EvalResult]) -> str:
 
 
 def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
-    """What cutting vectors to `_CUT` components loses at worst; that it is not known, of those that invite to it."""
+    """What cutting vectors to `_CUT` components loses at worst; for static vectors also that it was not measured."""
     if not rows:
         return "What shorter vectors (`truncate_dim`) lose was not measured." if is_static else ""
     scores: dict[int, dict[tuple, float]] = defaultdict(dict)  # P@1 by length, then by test set and direction
@@ -315,7 +315,7 @@ def _cut_sentence(rows: Sequence[EvalResult], *, is_static: bool) -> str:
 
 
 def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:
-    """The files that these sources name, and which of their lines."""
+    """The files that these sources name, and the lines that they pick."""
     files, lines = set(), set()
     for text in [texts] if isinstance(texts, str) else texts:
         source = Source.parse(text)
@@ -326,7 +326,7 @@ def _files_and_lines(texts: str | Sequence[str]) -> tuple[set[str], list[str]]:
 
 
 def lines_sentence(configuration: Mapping) -> str:
-    """Which lines of a collection were learnt from and which are the test; "" where no lines were picked."""
+    """Which lines of a collection were learnt from and which are the test; "" if no lines were picked."""
     files, lines = _files_and_lines(configuration.get("train_data") or [])
     test_files, test_lines = _files_and_lines(configuration.get("test_data") or [])
     if not lines:
@@ -361,6 +361,6 @@ def public_yaml(configuration: Mapping) -> str:
 
 
 def stray_scores(text: str, known: str) -> list[str]:
-    """Decimals and percentages of a text that stand nowhere in another one."""
+    """Decimals and percentages in a text that another text does not have."""
     numbers = set(re.findall(r"\d+(?:\.\d+)?", known))
     return [score for score in re.findall(r"\d+\.\d+|\d+(?=\s*%)", text) if score not in numbers]

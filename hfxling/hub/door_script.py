@@ -1,7 +1,7 @@
-"""Opens published folders through the doors named on the command line, in any environment.
+"""Open published folders through the doors (ways to load) named on the command line, in any environment.
 
-A program of its own, which imports nothing of hfxling before the last door. Reads jobs.json in the working directory;
-prints one line of JSON: by folder, door and language the vectors.
+This is a program of its own, which imports nothing of hfxling before the last door. It reads jobs.json in the working
+directory and prints one line of JSON: the vectors by folder, door and language.
 """
 
 import json
@@ -20,8 +20,8 @@ from transformers import AutoModel, AutoTokenizer
 def stock(name: str, job: dict, flag: bool = False) -> dict:
     """sentence-transformers: `task` takes a language; encode_query and encode_document are the first two.
 
-    A folder with a module of ours wants the flag, and says so without it; before sentence-transformers 6 a local folder
-    ran such a module all the same, but not the encoder's code, which it needs.
+    A folder with a module of ours needs the flag, and says so without it. Before sentence-transformers 6 a local folder
+    ran such a module anyway, but not the encoder's code, which it needs.
     """
     texts = job["texts"]
     types = Path(name, "modules.json").read_text(encoding="utf-8")
@@ -70,14 +70,14 @@ def transformers(load: Callable, name: str, job: dict) -> dict:
 
 
 def remote(name: str) -> torch.nn.Module:
-    """The class in the folder."""
+    """Load the class in the folder."""
     model = AutoModel.from_pretrained(name, trust_remote_code=True)
     assert type(model).__module__.startswith("transformers_modules"), type(model)
     return model
 
 
 def local(name: str, job: dict) -> torch.nn.Module:
-    """The class in the package."""
+    """Load the class in the package."""
     if sys.modules["hfxling"] is None:
         del sys.modules["hfxling"]
         sys.path.insert(0, os.environ["HFXLING"])
@@ -87,7 +87,7 @@ def local(name: str, job: dict) -> torch.nn.Module:
 
 
 def sparse(name: str, job: dict) -> dict:
-    """The folder of sparse vectors that a lexical model has."""
+    """Vectors from a lexical model's folder of sparse vectors."""
     if not Path(name, "sparse").is_dir():
         return {}
     from sentence_transformers import SparseEncoder

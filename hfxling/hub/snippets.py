@@ -1,4 +1,4 @@
-"""How a published model is used: snippets for the clients that read its folder, with {repo} for the repository."""
+"""Snippets that show how to use a published model, for the clients that read its folder; {repo} is the repository."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ _EXAMPLES = {
 
 
 def both_sides(languages: Sequence[str]) -> tuple[str, str]:
-    """Languages of queries and of documents: the first two, or one for both."""
+    """The languages of queries and of documents: the first two, or one for both."""
     source, target = (*languages, *languages)[:2]
     return source, target
 
 
 def example(language: str, own: Examples | None = None, number: int = 0) -> str:
-    """One of two sentences of a language: of a model's own examples, or else of ours; English where neither has any."""
+    """One of two sentences in a language, from the model's own examples or else ours; English if neither has one."""
     sentences = (own or {}).get(language) or _EXAMPLES.get(base_code(language)) or _EXAMPLES["en"]
     return sentences[number]
 
 
 def own_examples(pairs: Iterable[PairText]) -> dict[str, list[str]]:
-    """Two short sentences, with their translations, of the training text of languages that we have no example for."""
+    """Two short sentences of the training text with their translations, for languages that we have no examples for."""
     examples: dict[str, list[str]] = {}
     for pair in pairs:
         if all(base_code(code) in _EXAMPLES or code in examples for code in pair.languages):
@@ -149,7 +149,7 @@ with torch.no_grad():
 def part_snippets(
     language: str, other: str, other_repo: str, *, flag: bool = False, examples: Examples | None = None
 ) -> dict[str, str]:
-    """How a model's part for one language is loaded, beside the one for another, by title; as `standard_snippets`."""
+    """How to load a model's parts for one language and for another one, by title; as `standard_snippets`."""
     trust = ", trust_remote_code=True" if flag else ""
     texts, other_texts = _listed(example(language, examples)), _listed(example(other, examples))
     both = f"""from sentence_transformers import SentenceTransformer
@@ -165,7 +165,7 @@ ADAPTER_TITLE = "The LoRA adapter alone, which lies in `adapter/`, on the encode
 
 
 def adapter_snippet(base: str) -> str:
-    """How the adapter in the folder of a fine-tuned encoder is loaded on the one that it was trained for."""
+    """How to load the adapter in the folder of a fine-tuned encoder on the encoder that it was trained for."""
     return f"""from peft import PeftModel
 from transformers import AutoModel
 
@@ -221,7 +221,7 @@ def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
 
 
 def routed_languages(folder: Path) -> list[str]:
-    """The languages that a folder has parts for; [] where one part serves all."""
+    """The languages that a folder has parts for; [] if one part serves all."""
     routes: dict[str, None] = {}
     for path in folder.rglob("router_config.json"):
         routes |= dict.fromkeys(read_json(path).get("structure", {}))
@@ -244,7 +244,7 @@ def _fastembed_client(folder: Path, repo_id: str | None) -> Client:
 
 
 def width_of(folder: Path) -> int | None:
-    """Width of a folder's sentence vectors: of its last map, or else of the encoder; None for what has no encoder."""
+    """Dimension of a folder's sentence vectors, from its last map or else the encoder; None if there is no encoder."""
     maps = sorted(folder.glob("[0-9]*_Dense/config.json")) or sorted(folder.glob("[0-9]*_Router/*_Dense/config.json"))
     if maps:
         return read_json(maps[-1])["out_features"]
@@ -285,7 +285,7 @@ curl localhost:8080/embed -H 'Content-Type: application/json' -d {shlex.quote(bo
 
 
 def server_request(texts: Sequence[str]) -> str:
-    """What text-embeddings-inference is asked for vectors with, as JSON; long texts are cut, as everywhere else."""
+    """The JSON request for vectors from text-embeddings-inference; long texts are cut, as everywhere else."""
     return json.dumps({"inputs": [*texts], "truncate": True}, ensure_ascii=False)
 
 
@@ -326,7 +326,7 @@ vectors = list(TextEmbedding("{{repo}}").embed({texts}))"""
 
 
 def fenced(snippet: str) -> str:
-    """A snippet as a block of Markdown: of Python where it is Python, else of the shell."""
+    """A snippet as a block of Markdown, marked as Python or else as shell."""
     try:
         ast.parse(snippet)
         return f"```python\n{snippet}\n```"
