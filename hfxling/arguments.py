@@ -242,8 +242,8 @@ def _with_general(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     """The same parser with the keys that every program has."""
     group = parser.add_argument_group("General")
     group.add_argument("--config", metavar="FILE", help="YAML file of key: value lines; the command line wins over it")
-    group.add_argument("--traceback", action="store_true", help="show all of an error, not one line")
-    group.add_argument("--verbose", action="store_true", help="say how something was chosen")
+    group.add_argument("--traceback", action="store_true", help="show the whole error, not one line")
+    group.add_argument("--verbose", action="store_true", help="explain how something was chosen")
     group.add_argument("-h", "--help", action="store_true", help="this page")
     group.add_argument("--help-all", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -55,7 +55,7 @@ def _overview() -> str:
     lines += [
         "",
         "hfxling COMMAND --help shows a command's options; every command is a function, too: hfxling.mine(...).",
-        "--verbose explains choices, --traceback shows the whole error.",
+        "--verbose explains how something was chosen, --traceback shows the whole error.",
     ]
     return "\n".join(lines)
 

@@ -65,7 +65,7 @@ def prompt_for(
     for family in FAMILIES:
         is_stored = bool(family.stored) and dict(stored) == dict(family.stored)
         if is_stored or re.search(family.names, name.rstrip("/")):
-            return _announced(name, family.prompt, f"as {family.name} models want it")
+            return _announced(name, family.prompt, f"as {family.name} models expect it")
     return None
 
 

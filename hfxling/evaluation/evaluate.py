@@ -160,14 +160,14 @@ def evaluate(
     _check_lists(task, mteb, data, only_languages)
     data_by_task = _by_task(data)
     if target is not None and source is None:
-        raise ValueError("target without source: give the sentences that these translate.")
+        raise ValueError("target without source: give the source sentences, too.")
     _check_tasks(task, mteb, data_by_task, has_sides=source is not None)
     _check_options(methods, neighbours, pooling, layer, task, trust_remote_code)
     is_dense_alone = model is not None and lexical is None
     if not is_dense_alone:
         for name, value in (("query_prompt", query_prompt), ("document_prompt", document_prompt), ("pooling", pooling)):
             if value is not None:
-                raise ValueError(f"{name}={value!r} is for a --model alone; leave it out.")
+                raise ValueError(f"{name}={value!r} is for a --model alone, without --lexical; leave it out.")
     _check_model(model, lexical, task, mteb, source_vectors, target_vectors)
 
     common = {
@@ -304,7 +304,9 @@ def _measured(
             return rows
     encoder = models.encoder
     if task.needs_dense and encoder.method == "dot":
-        raise ValueError(f"{encoder.label} has sparse vectors; geometry, probe and tokens need dense ones.")
+        raise ValueError(
+            f"{encoder.label} has sparse vectors, but {name} needs dense ones; give another model or task."
+        )
     row = _row_fields(name, encoder, common) | dict(place) | {"revision": digest}
     rows = task.measure(content, encoder, row)
     if path is not None:

@@ -1,6 +1,6 @@
 """Tasks of mteb through its own API, with a model that is told the language of every text."""
 
-# ruff: noqa: D102 - what the methods of MtebTask do stands in Task
+# ruff: noqa: D102 - Task documents the methods of MtebTask
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ _SECRETS = ("token", "hub_token", "api_key")
 class CardInfo:
     """Everything that a card says besides its result rows; fields without a default must not be empty."""
 
-    repo_id: str  # of the repository the model is, or would be, published in
-    method: str  # as its package under `hfxling.methods` is named
+    repo_id: str  # of the repository that the model is, or would be, published in
+    method: str  # the name of its package under `hfxling.methods`
     summary: str  # one sentence about the method
     citation: str  # BibTeX of its paper
     base_model: str  # Hub id of the encoder; a local folder is shown by its name only
@@ -52,12 +52,12 @@ class CardInfo:
     base_licence: str | None = None  # of the base model
     tags: Sequence[str] = ()  # further ones of the Hub, by the kinds of vectors that the folder gives
     lexical: str | None = None  # Hub id or name of the lexical model that the folder's fusion.json was made for
-    dense: str | None = None  # Hub id of the dense model that this lexical one's scores are added to
+    dense: str | None = None  # Hub id of the dense model that this lexical model's scores are added to
     space: str | None = None  # id of the Space of the Hub that shows the model
     relation: str = "finetune"  # or "adapter": of the repository to the base model, as the Hub names it
     variants: Mapping[str, str] = field(default_factory=dict)  # what other repositories of the model hold, by their ids
-    part_of: str | None = None  # id of the repository of the whole model, in whose card the figures stand
-    # Two sentences of a language by its code, where the text had to be asked for some (`own_examples`).
+    part_of: str | None = None  # id of the repository of the whole model, whose card has the figures
+    # Two sentences of a language by its code, for languages whose examples come from the text (`own_examples`).
     examples: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def __post_init__(self):
@@ -120,11 +120,11 @@ def render_card(results: Sequence[EvalResult], info: CardInfo) -> str:
         "cut": _cut_sentence(short, is_static="static-embeddings" in info.tags),
     }
     known = " ".join(values[part] for part in ("results_table", "data_table", "configuration"))
-    texts = [] if info.part_of else [info.intended_use, *info.limits]  # those of a part stand in the whole's card, too
+    texts = [] if info.part_of else [info.intended_use, *info.limits]  # those of a part are in the whole's card, too
     for text in texts:
         stray = stray_scores(text, known)
         if stray:
-            raise ValueError(f"The number {stray[0]} in {text!r} stands in no result row; measure it or leave it out.")
+            raise ValueError(f"The number {stray[0]} in {text!r} is in no result row; measure it or leave it out.")
     return f"---\n{metadata(results, info).to_yaml()}\n---\n\n{template('model_card').render(values)}"
 
 

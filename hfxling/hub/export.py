@@ -81,7 +81,7 @@ def export(
         FileNotFoundError: if the model or text does not exist.
     """
     if source is None and target is not None:
-        raise ValueError("target without source: give the sentences that these translate.")
+        raise ValueError("target without source: give the source sentences, too.")
     if int8 and source is None:
         raise ValueError("int8 needs sentence pairs to measure what it costs: give source and target.")
     if languages is not None:

@@ -26,7 +26,7 @@ _LOOKED_AT = 1000  # training pairs that examples are sought among
 _UNPLAIN = re.compile(r"""["'`\\{}<>|$/@_\d\n]""")  # quotes, marks of formats, and what names and figures have
 TEI, FASTEMBED, LANGCHAIN = "text-embeddings-inference", "fastembed", "LangChain"
 ONNX = "onnx/model.onnx"
-OF_FOLDER = "# of a local folder:"  # begins a line of a snippet that is for the folder before it is published
+OF_FOLDER = "# of a local folder:"  # begins a line of a snippet that is for a folder that is not published yet
 _EXAMPLES = {
     "en": ("It is raining today.", "Where is the station?"),
     "zh": ("今天下雨。", "车站在哪里？"),
@@ -109,8 +109,8 @@ def _is_plain(text: str) -> bool:
 def stock_snippet(languages: Sequence[str], *, flag: bool = False, examples: Examples | None = None) -> dict[str, str]:
     """How sentence-transformers loads a sentence encoder, by title, with {repo} for the repository.
 
-    `flag` says that the folder has code of its own, which is loaded with `trust_remote_code=True` only; `examples` are
-    the model's own, where it has any.
+    `flag` says that the folder has code of its own, which needs `trust_remote_code=True`; `examples` are the model's
+    own, if it has any.
     """
     source, target = both_sides(languages)
     queries, documents = _listed(example(source, examples)), _listed(example(target, examples))
@@ -191,10 +191,10 @@ print(pairs.to_text())"""
 class Client:
     """How a server or framework reads a folder."""
 
-    fault: str = ""  # why it cannot; "" where it can
+    fault: str = ""  # why it cannot; "" if it can
     needs_code: bool = False  # whether it has to trust the folder's code
-    languages: Sequence[str] = ()  # that it must name, where texts of each are read by a part of their own
-    files: Sequence[str] = ()  # that it needs besides the one with the model
+    languages: Sequence[str] = ()  # languages that it must name, if each has a part of its own
+    files: Sequence[str] = ()  # files that it needs besides the one with the model
 
 
 def is_sparse_encoder(folder: Path) -> bool:
@@ -205,7 +205,7 @@ def is_sparse_encoder(folder: Path) -> bool:
 def clients_of(folder: Path, repo_id: str | None = None) -> dict[str, Client]:
     """Servers and frameworks by name, and how each reads a folder of sentence vectors; {} for other folders.
 
-    `repo_id` is the folder's repository where its parts have repositories of their own; else they are on branches.
+    `repo_id` is the folder's repository if its parts have repositories of their own; otherwise they are on branches.
     """
     modules = modules_of(str(folder))
     if not modules or is_sparse_encoder(folder):
@@ -259,9 +259,9 @@ def client_snippets(
     width: int | None = None,
     examples: Examples | None = None,
 ) -> dict[str, str]:
-    """A snippet for each client that reads the folder, by its name; as `standard_snippets` otherwise.
+    """A snippet for each client that reads the folder, by its name; otherwise as `standard_snippets`.
 
-    `clients` are what `clients_of` gave, `width` is that of a vector, which fastembed must be told.
+    `clients` come from `clients_of`; `width` is the dimension of a vector, which fastembed needs.
     """
     source, target = both_sides(languages or ["en"])
     snippets = {}

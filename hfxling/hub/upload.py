@@ -58,7 +58,7 @@ class Plan:
         if self.is_new:
             state = "a new repository"
         if not self.is_compared:
-            state = "not compared with the Hub, as nobody is logged in"
+            state = "not compared with the Hub, as you are not logged in"
         counts = f"{len(self.added)} new, {len(self.changed)} changed, {len(self.removed)} removed"
         lines = [f"{where}, {state}: {counted(len(self.files))}, {counts}"]
         for mark, names in (("+", self.added), ("~", self.changed)):

@@ -212,7 +212,7 @@ def test_training_data_shows_what_was_removed():
 @pytest.mark.parametrize("field", ["intended_use", "limits"])
 @pytest.mark.parametrize("text", ["Reaches 99 % on news.", "Scores 0.913 on news."])
 def test_a_score_without_a_row_is_refused_in_prose(field, text):
-    with pytest.raises(ValueError, match="stands in no result row"):
+    with pytest.raises(ValueError, match="is in no result row"):
         render_card([AFTER], replace(INFO, **{field: text if field == "intended_use" else [text]}))
 
 

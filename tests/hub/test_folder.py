@@ -215,7 +215,7 @@ def write_model(content):
     ("value", "changes", "message"),
     [
         (float("nan"), {}, r"P@1 on d test: value is nan"),
-        (50.0, {"limits": ["Finds 97.3 % of all."]}, "97.3 .* stands in no result row"),
+        (50.0, {"limits": ["Finds 97.3 % of all."]}, "97.3 .* is in no result row"),
     ],
 )
 def test_what_cannot_be_published_leaves_the_earlier_folder(value, changes, message, tmp_path):

@@ -305,7 +305,7 @@ def test_a_dry_run_needs_no_token(hub, publisher, tmp_path):
     told = run(publisher, tmp_path, "head('a')", put(dry_run=True), put(dry_run=True, tag="v1"), HF_TOKEN="")
     for said, error in told:
         assert error == ""
-        assert "branch main, not compared with the Hub, as nobody is logged in: 11 files, 11 new" in said
+        assert "branch main, not compared with the Hub, as you are not logged in: 11 files, 11 new" in said
 
 
 @pytest.mark.slow

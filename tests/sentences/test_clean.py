@@ -133,7 +133,7 @@ def test_every_reason_is_given():
 
 
 def test_a_revision_needs_a_model():
-    with pytest.raises(ValueError, match="revision='main': is for a model, but none is given"):
+    with pytest.raises(ValueError, match="revision='main' is for a model, but none is given"):
         hfxling.clean(["雨"], ["mưa"], languages=("zh", "vi"), revision="main")
 
 

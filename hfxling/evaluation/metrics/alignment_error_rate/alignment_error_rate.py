@@ -14,8 +14,8 @@ class AlignmentErrorRate(evaluate.Metric):
         return evaluate.MetricInfo(
             description="Alignment error rate of word links against sure and possible gold links (Och and Ney 2003).",
             citation="",
-            inputs_description="predictions: a line of links a sentence pair, '0-0 1-2', counted from 0; references: "
-            "the gold ones, 'i-j' sure and 'ipj' possible. Returns aer, precision, recall and f1, between 0 and 1.",
+            inputs_description="predictions: a line of links for each sentence pair, '0-0 1-2', counted from 0; "
+            "references: the gold links, 'i-j' sure and 'ipj' possible. Returns aer, precision, recall and f1, between 0 and 1.",
             features=datasets.Features({name: datasets.Value("string") for name in ("predictions", "references")}),
         )
 

@@ -10,11 +10,11 @@ _IDS = datasets.List(datasets.Value("string"))
 
 
 class MiningF1(evaluate.Metric):
-    """Precision, recall and F1 of mined pairs, a source sentence a row."""
+    """Precision, recall and F1 of mined pairs, with one row per source sentence."""
 
     def _info(self):
         return evaluate.MetricInfo(
-            description="Precision, recall and F1 of sentence pairs that were mined from two piles of sentences.",
+            description="Precision, recall and F1 of sentence pairs that were mined from two sets of sentences.",
             citation="",
             inputs_description="predictions: for every source sentence the ids of the targets that were found for it, "
             "mostly none; references: the ids of its gold targets. Returns precision, recall and f1, between 0 and 1.",
