@@ -15,7 +15,8 @@ class AlignmentErrorRate(evaluate.Metric):
             description="Alignment error rate of word links against sure and possible gold links (Och and Ney 2003).",
             citation="",
             inputs_description="predictions: a line of links for each sentence pair, '0-0 1-2', counted from 0; "
-            "references: the gold links, 'i-j' sure and 'ipj' possible. Returns aer, precision, recall and f1, between 0 and 1.",
+            "references: the gold links, 'i-j' sure and 'ipj' possible. Returns aer, precision, recall and f1, "
+            "between 0 and 1.",
             features=datasets.Features({name: datasets.Value("string") for name in ("predictions", "references")}),
         )
 
