@@ -33,7 +33,7 @@ def one_line_where_missing(
             raise
         if "trust_remote_code" in str(error):
             raise ValueError(
-                f"{what}={str(name)!r} comes with code of its own; look at it, and if you trust it, give "
+                f"{what}={str(name)!r} brings code of its own; look at it, and if you trust it, give "
                 "trust_remote_code=True, or, if there is no such option, the model that SentenceTransformer loads with "
                 "it."
             ) from error
