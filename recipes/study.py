@@ -1,11 +1,11 @@
-"""A study: one row a setting, the paper's figures beside ours.
+"""A study: a table with one row for each setting, and the paper's figures beside ours.
 
 python recipes/study.py --config recipes/configs/siamese/studies/layers.yaml --base_model ... [--key value ...]
 
-The configuration's `study` entry holds name, title, method, seeds and rows; a row has a label, the keys it sets, the
-paper's figures where there are any, and seeds of its own where it needs fewer. A `grid` makes a row of every choice of
-one from each of its lists. All other keys are those of the method's recipe. Results go to `results_dir`
-(outputs/studies); one that was stopped goes on.
+The configuration's `study` entry holds name, title, method, seeds and rows. A row has a label, the keys it sets, the
+paper's figures if there are any, and its own seeds if it needs fewer. A `grid` makes a row for every combination of one
+entry from each of its lists. All other keys are those of the method's recipe. Results go to `results_dir`
+(outputs/studies); a study that was stopped continues where it was.
 """
 
 from __future__ import annotations
@@ -59,24 +59,24 @@ log = logging.getLogger("hfxling")
 class StudyArguments:
     """The `study` entry of a configuration."""
 
-    name: str = key("of the results file")
-    title: str = key("what is studied, with the paper's table")
-    rows: str = key(f"JSON list of {{label, set, seeds, paper}}; the label {UNTRAINED!r} is that of the start", "[]")
-    grid: str = key("JSON list of {label: keys to set}: a row for every choice of one from each", "[]")
+    name: str = key("name of the results file")
+    title: str = key("what is studied, with the number of the paper's table")
+    rows: str = key(f"JSON list of {{label, set, seeds, paper}}; the row {UNTRAINED!r} is the untrained model", "[]")
+    grid: str = key("JSON list of {label: keys to set}; makes a row for every combination of one label from each", "[]")
     method: str = key(f"one of {', '.join(METHODS)}", "siamese")
-    seeds: list[int] = key("runs of every row", [0, 1, 2])
-    paper_columns: list[str] = key("what the rows' paper figures are", [])
+    seeds: list[int] = key("seeds with which every row is run", [0, 1, 2])
+    paper_columns: list[str] = key("headings of the paper's figures", [])
     show: str = key(
         "JSON {metric, direction or a setting: values}: what the table shows; forward: a row's first one", "{}"
     )
     keep: bool = key("write each run's model and per-item outcomes to OUTPUT_DIR/LABEL-SEED, for later tests", False)
-    results_dir: str = key("where NAME.json is written", "outputs/studies", writes="folder")
+    results_dir: str = key("folder in which NAME.json is written", "outputs/studies", writes="folder")
 
     def all_rows(self) -> list[dict]:
         """The rows, those of the grid last.
 
         Raises:
-            ValueError: for what is none.
+            ValueError: for a malformed row or grid.
         """
         rows, grid = json.loads(self.rows), json.loads(self.grid)
         for name, entries in (("rows", rows), ("grid", grid)):
@@ -105,9 +105,9 @@ class StudyArguments:
 
 @dataclass
 class Study:
-    """A study as it was read."""
+    """A study, as read from its configuration."""
 
-    args: StudyArguments  # its own keys
+    args: StudyArguments  # the study's own keys
     rows: list[dict]  # what is run
     base: dict[str, Any]  # the method's keys in the configuration, over the method's defaults
     command_line: list[str]  # what is left of the command line; it wins over `base`
@@ -118,7 +118,7 @@ class Study:
         return Path(self.args.results_dir) / f"{self.args.name}.json"
 
     def settings(self) -> list[tuple]:
-        """(arguments, training arguments) of every row: its keys win over the command line, that over the file."""
+        """(arguments, training arguments) of every row: row keys win over the command line, and that over the file."""
         types = (method(self.args.method).Arguments, TrainingArguments)
         settings = []
         for row in self.rows:
@@ -127,7 +127,7 @@ class Study:
         return settings
 
     def description(self) -> dict[str, Any]:
-        """The further entries of the results file, from which its table can be made again."""
+        """The other entries of the results file, from which its table can be made again."""
         show = json.loads(self.args.show)
         return {"title": self.args.title, "rows": self.rows, "paper_columns": self.args.paper_columns, "show": show}
 
@@ -137,7 +137,7 @@ def read_study(argv: list[str]) -> Study:
 
     Raises:
         FileNotFoundError: no such configuration.
-        ValueError: a broken or unknown key, rows without labels of their own.
+        ValueError: a broken or unknown key, or rows without labels of their own.
     """
     finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     finder.add_argument("--config", nargs="?")
@@ -162,9 +162,7 @@ def read_study(argv: list[str]) -> Study:
             entry[name] = json.dumps(entry[name])
     (args,) = parse_arguments((StudyArguments,), of_study, defaults=entry)
     if not re.fullmatch(r"\w[\w.-]*", args.name):
-        raise ValueError(
-            f"study: name={args.name!r}: give letters, digits, _, . and - alone; a results file is called so."
-        )
+        raise ValueError(f"study: name={args.name!r}: use only letters, digits, _, . and -; it names the results file.")
     module = method(args.method)
     rows = args.all_rows()
     keys = module.Arguments.__dataclass_fields__.keys() | TrainingArguments.__dataclass_fields__.keys()
@@ -187,13 +185,13 @@ def check_keys(given: Iterable[str], known: Iterable[str], where: str) -> None:
 
 
 def run_study(study: Study) -> list[EvalResult]:
-    """Run every row with every seed, seed by seed, and report; the results file is written anew after each run.
+    """Run every row with every seed, seed by seed, and report; the results file is rewritten after each run.
 
-    Rows that share text and encoder are prepared together, once. A study that was stopped goes on: runs that the file
-    holds are not repeated, if nothing but rows was added since. Rows whose layer the encoder lacks are left out.
+    Rows that share text and encoder are prepared together, once. A study that was stopped continues: runs that the file
+    holds are not repeated, provided that only rows were added since. Rows whose layer the encoder lacks are left out.
 
     Raises:
-        ValueError: no row is left; what the method's `prepare` and `run` refuse.
+        ValueError: no row is left, or the method's `prepare` or `run` refuses something.
     """
     args, module = study.args, method(study.args.method)
     settings = study.settings()
@@ -227,7 +225,7 @@ def run_study(study: Study) -> list[EvalResult]:
             if args.keep:
                 _keep(Path(training_args.output_dir) / f"{label}-{seed}".replace("/", "-"), run)
             for result in [*run.results, *averages(run.curve)]:
-                if result.settings["stage"] == "before":  # the same for every run: listed once
+                if result.settings["stage"] == "before":  # the same for every run, so listed once
                     before.setdefault(_place(result), result)
                 else:
                     # a row of the curve was measured before the run had reached what `reached` says
@@ -262,7 +260,7 @@ def _keep(folder: Path, run: Run) -> None:
 
 
 def report(study: Study, results: Sequence[EvalResult]) -> None:
-    """Print the table, what more text would buy where shares of it were studied, and the figures as JSON."""
+    """Print the table, the gain from more text if shares of it were studied, and the figures as JSON."""
     args = study.args
     header, table = study_table(results, study.rows, args.paper_columns, json.loads(args.show))
     sys.stdout.write(f"\n{args.title}\n\n{format_table(header, table)}\n\n")
@@ -278,7 +276,7 @@ def report(study: Study, results: Sequence[EvalResult]) -> None:
 def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult], list[EvalResult]]:
     """What an earlier start of the same study measured: the untrained results by place, and those of its runs.
 
-    Rows that are marked stale, as a mended fault may have changed them, are measured again.
+    Rows marked as stale (a fix may have changed them) are measured again.
     """
     before: dict[tuple, EvalResult] = {}
     if not study.path.is_file():
@@ -306,7 +304,7 @@ def finished_runs(study: Study, settings: dict) -> tuple[dict[tuple, EvalResult]
 
 
 def _shared(settings: dict, keys_of_rows: set[str]) -> dict:
-    """The settings that decide all rows' figures: neither a row's own nor where and how it ran."""
+    """The settings that determine all rows' figures: neither a row's own nor where and how it ran."""
     others = keys_of_rows | NOT_PUBLISHED | {"seed"}
     return {key: value for key, value in settings.items() if key not in others}
 

@@ -529,7 +529,7 @@ def test_the_record_has_the_settings(saved):
 def test_a_malformed_licence_is_refused_and_nothing_is_written(tmp_path):
     links = hfxling.fit_lexical(ZH, VI, ("zh", "vi"), rank=8, progress=False)
     for licence in ("CC BY", "cc-by-9.0"):
-        with pytest.raises(ValueError, match=f"licence='{licence}' is no licence of the Hub"):
+        with pytest.raises(ValueError, match=f"licence='{licence}' is not a licence of the Hub"):
             hfxling.save_lexical(links, tmp_path / "model", licence=licence)
     assert not list(tmp_path.iterdir())
 

@@ -34,7 +34,7 @@ VALUES = [
     (METHODS, {"pairs": "zhvi"}, ("zhvi", "zh-vi")),
     (METHODS, {"max_train_pairs": -5}, ("max_train_pairs", "1 or more")),
     (METHODS, {"max_train_pairs": "few"}, ("max_train_pairs", "few")),
-    (METHODS, {"min_words": 10_000}, ("no training pair", "left")),
+    (METHODS, {"min_words": 10_000}, ("training pairs", "left")),
     (METHODS, {"train_data": "{pear}.tsv"}, ("{pear}", "{pair}")),
     (METHODS, {"train_data": "TEXT/train.tsv@5-2"}, ("5-2", "range")),
     (METHODS, {"train_data": "TEXT/train.tsv@1-5000"}, ("5000", "lower the range")),

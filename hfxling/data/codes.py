@@ -1,4 +1,4 @@
-"""Codes of languages: which are allowed, and which mean the same language."""
+"""Language codes: which are allowed, and which mean the same language."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-# ISO 639-1, each behind the codes of three letters that mean the same: of ISO 639-2 and 639-3 (lao, zho, chi), and of
-# the language that data sets commonly have under them (cmn, arb, zsm, as in FLORES and Tatoeba).
+# ISO 639-1 codes, each after a code of three letters that means the same: those of ISO 639-2 and 639-3 (lao, zho, chi),
+# and those that data sets such as FLORES and Tatoeba use for the language (cmn, arb, zsm).
 _CODES = """
 aar-aa abk-ab ave-ae afr-af aka-ak amh-am arg-an ara-ar arb-ar asm-as ava-av aym-ay ayr-ay aze-az azj-az bak-ba bel-be
 bul-bg bih-bh bis-bi bam-bm ben-bn bod-bo tib-bo bre-br bos-bs cat-ca che-ce cha-ch cos-co cre-cr ces-cs cze-cs chu-cu
@@ -25,10 +25,10 @@ slv-sl smo-sm sna-sn som-so alb-sq als-sq sqi-sq srp-sr ssw-ss sot-st sun-su swe
 tha-th tir-ti tuk-tk tgl-tl tsn-tn ton-to tur-tr tso-ts tat-tt twi-tw tah-ty uig-ug ukr-uk urd-ur uzb-uz uzn-uz ven-ve
 vie-vi vol-vo wln-wa wol-wo xho-xh ydd-yi yid-yi yor-yo zha-za chi-zh cmn-zh zho-zh zul-zu
 """
-# Codes of the same language, three letters to two.
+# Code of three letters -> code of two letters for the same language.
 TWO_LETTERS = dict(codes.split("-") for codes in _CODES.split())
-# Languages of the scripts that put no spaces between words, and the large one of each script: of Chinese, of Tai
-# languages and Northern Khmer in Thai letters, of Shan, Mon and Karen in Burmese ones.
+# Smaller languages whose script puts no spaces between words, by the large language of that script: Chinese languages;
+# Tai languages and Northern Khmer in Thai letters; Shan, Mon and Karen in Burmese letters.
 _LIKE = {
     "zh": "yue wuu gan hsn lzh",  # Min Nan and Hakka are often written in Latin letters
     "th": "tts nod sou kxm",
@@ -39,16 +39,16 @@ COUNTRY_FOR_LANGUAGE = {"cn": "zh", "jp": "ja", "vn": "vi", "kh": "km", "mm": "m
 
 
 def base_code(lang: str) -> str:
-    """The language that a code means, whatever its region, script or length: `lo` of lo, lo-LA, lao and lao-Laoo.
+    """The language that a code means, without region or script: `lo` for lo, lo-LA, lao and lao-Laoo.
 
-    A code of three letters that has none of two, such as yue or fil, stays.
+    A code of three letters without an equivalent of two letters, such as yue or fil, is kept.
     """
     base = lang.partition("-")[0]
     return TWO_LETTERS.get(base, base)
 
 
 def written_like(lang: str) -> str:
-    """The code, as `base_code`, of the language that a language is cut into words like: `zh` of yue, `th` of tts."""
+    """The base code of the language whose word segmentation also fits this one: `zh` for yue, `th` for tts."""
     base = base_code(lang)
     return _LARGE.get(base, base)
 
@@ -69,7 +69,7 @@ def check_languages(source_lang: str, target_lang: str) -> None:
 
 
 def same_language(lang: str, known: Iterable[str]) -> str | None:
-    """The code that a language has among known ones: itself, or the only one of its base (`lo` for lao); else None."""
+    """The known code for a language: the same code, or the only one with the same base (`lo` for lao); else None."""
     known = list(known)
     if lang in known:
         return lang
@@ -78,7 +78,7 @@ def same_language(lang: str, known: Iterable[str]) -> str | None:
 
 
 def pair_of(languages: Any, known: Sequence[str] = ()) -> tuple[str, str]:
-    """Source and target language, by the codes that they have among known ones; refuses what is no two codes."""
+    """Source and target language, each by its known code if it has one; ValueError unless two codes are given."""
     if languages is None or isinstance(languages, str) or len(languages) != 2 or languages[0] == languages[1]:
         raise ValueError(f"languages={languages!r}: give the codes of two languages, such as zh vi.")
     check_languages(*languages)

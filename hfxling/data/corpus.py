@@ -1,4 +1,4 @@
-"""Which text is read: one set of keys and one cleaning for every recipe (docs/text.md)."""
+"""The text of a run: one set of keys and one way of cleaning for every recipe (docs/text.md)."""
 
 from __future__ import annotations
 
@@ -28,34 +28,36 @@ if TYPE_CHECKING:
     from .scored import ScoredPairs
 
 SAMPLE_LICENCE = "apache-2.0"
-_SEED = 0  # of the sample that `max_train_pairs` keeps: the text does not change with the seed of a run
+_SEED = 0  # for the sample that `max_train_pairs` keeps: the text does not change with the seed of a run
 
 
 @dataclass(frozen=True)
 class TextArguments:
-    """Which text is read; the same keys in every recipe (docs/text.md)."""
+    """The text to read; every recipe has the same keys (docs/text.md)."""
 
     pairs: list[str] = field(metadata={"help": "language pairs, source first, e.g. zh-vi (zh-tw:vi with a region)"})
     train_data: list[str] = field(
         metadata={
             "help": "sources of training text: FILE (TSV, CSV, JSONL, Parquet), FILE+FILE (line-aligned), "
-            "ORG/NAME:CONFIG@REVISION (Hub) or sample, with {source}, {target}, {pair} for the codes; @1-1543 picks "
-            "lines, #1,0 columns, zh-vi=FILE is for that pair only"
+            "ORG/NAME:CONFIG@REVISION (Hub) or sample; {source}, {target} and {pair} stand for the language codes, "
+            "@1-1543 picks lines, #1,0 picks columns, zh-vi=FILE is for that pair only"
         }
     )
     train_split: str = field(default="train", metadata={"help": "split of Hub data sets and of the sample"})
     test_data: list[str] | None = field(
-        default=None, metadata={"help": "as train_data; by default the test text of the sample, where that is read"}
+        default=None,
+        metadata={"help": "sources of test text, written like train_data; default: the sample's own, if it is read"},
     )
     test_split: str = field(default="test", metadata={"help": "split of Hub data sets and of the sample"})
     max_train_pairs: int | None = field(
-        default=None, metadata={"help": "of each language pair, a sample of this many, the same for every seed"}
+        default=None,
+        metadata={"help": "keep at most this many training pairs of each language pair, the same ones for every seed"},
     )
-    min_words: int = field(default=0, metadata={"help": "drop pairs whose shorter side has fewer words"})
+    min_words: int = field(default=0, metadata={"help": "drop pairs whose shorter side has fewer words than this"})
     keep_leaks: bool = field(default=False, metadata={"help": "keep training pairs that the test text contains"})
-    data_name: str | None = field(default=None, metadata={"help": "name of the data in results and card"})
+    data_name: str | None = field(default=None, metadata={"help": "name of the data in the results and on the card"})
     data_licence: str | None = field(default=None, metadata={"help": "licence of the training data, for the card"})
-    limits: list[str] = field(default_factory=list, metadata={"help": "sentences for the card's list of limits"})
+    limits: list[str] = field(default_factory=list, metadata={"help": "sentences to add to the card's list of limits"})
 
     def __post_init__(self):
         several = len(self.language_pairs) > 1
@@ -65,7 +67,8 @@ class TextArguments:
             source = Source.parse(text)
             if several and not (source.is_template or source.only_for):
                 names = ", ".join(self.pairs)
-                raise ValueError(f"{text!r}: of which of {names} is it? Give zh-vi=FILE, or {{source}}, {{target}}.")
+                remedy = "Write zh-vi=FILE, or use {source}, {target}."
+                raise ValueError(f"{text!r}: which of {names} is it for? {remedy}")
         check_counts(1, max_train_pairs=self.max_train_pairs)
         check_counts(0, min_words=self.min_words)
         check_licence("data_licence", self.data_licence)
@@ -79,7 +82,7 @@ class TextArguments:
         return pairs
 
     def key_of(self, names: Iterable[str]) -> tuple[str, ...]:
-        """These options as text: what a `shared_key` is made of."""
+        """These options as text, the parts of a `shared_key`."""
         return tuple(str(getattr(self, name)) for name in names)
 
     @property
@@ -89,25 +92,25 @@ class TextArguments:
 
     @property
     def licence(self) -> str | None:
-        """Of the training data; the sample's is known."""
+        """Licence of the training data; that of the sample is known."""
         return self.data_licence or (SAMPLE_LICENCE if self.train_data == [SAMPLE] else None)
 
     @property
     def name(self) -> str:
-        """Of the training data."""
+        """Name of the training data."""
         return self.data_name or _name_of(self.train_data)
 
     @property
     def test_name(self) -> str:
-        """Of the test data."""
+        """Name of the test data."""
         return self.data_name or _name_of(self.test_sources()) or self.name
 
     def is_possible(self) -> bool:
-        """Whether the model that training starts from has what the arguments ask for; a study leaves other rows out."""
+        """Whether the start model has what the arguments ask for, such as a layer; a study leaves other rows out."""
         return True
 
     def test_sources(self) -> list[str]:
-        """What is tested on where nobody says."""
+        """The sources of test text: those that were given, else the sample's own if the sample is read."""
         if self.test_data is not None:
             return self.test_data
         return [SAMPLE] if SAMPLE in self.train_data else []
@@ -124,19 +127,19 @@ TEXT_KEYS = tuple(TextArguments.__dataclass_fields__)
 
 @dataclass
 class PairText:
-    """Text of one language pair, and the account of it."""
+    """Text of one language pair, and counts of what was read and dropped."""
 
     languages: Pair  # source and target
     # columns source, target, source_lang, target_lang, and row: the pair's place among those that were read.
     train: Dataset
-    test: Dataset  # the same without row; empty where there is none
-    read: int  # pairs read, those dropped later included
+    test: Dataset  # the same columns without row; empty if there is no test text
+    read: int  # number of pairs read, including those dropped later
     dropped: dict[str, int] = field(default_factory=dict)  # training pairs removed, by reason
-    leaks: int | None = None  # training pairs removed because the test text has them; None where none was looked for
+    leaks: int | None = None  # training pairs removed because the test text has them; None if none was looked for
 
     @property
     def used(self) -> int:
-        """Pairs left for training."""
+        """Number of pairs left for training."""
         return len(self.train)
 
     def revision(self, split: str) -> str:
@@ -149,14 +152,14 @@ class Corpus:
     """All text of a run."""
 
     pairs: list[PairText]  # the text of every language pair
-    name: str  # of the training data
+    name: str  # name of the training data
     scored: Sequence[ScoredPairs] = ()  # test text with human scores
-    test_name: str | None = None  # of the test data, where it is another
+    test_name: str | None = None  # name of the test data, if it is another
     coverage: str | None = None  # how the encoder's vocabulary covers the text, in one line
 
     @classmethod
     def in_memory(cls, texts: Mapping[Pair, tuple[Sequence[str], Sequence[str]]]) -> Corpus:
-        """Training text by language pair, all of it as it is; there is no test text."""
+        """A corpus of this training text by language pair, taken as it is, without test text."""
         from datasets import Dataset
 
         pairs = []
@@ -176,7 +179,7 @@ class Corpus:
         return list(dict.fromkeys(chain.from_iterable(self.language_pairs)))
 
     def check_enough(self) -> None:
-        """Refuse a language pair of which there is too little to learn from."""
+        """Refuse a language pair with too little text to learn from."""
         for pair in self.pairs:
             if len(pair.train) < _LEAST_PAIRS:
                 name = name_of_pair(pair.languages)
@@ -191,7 +194,7 @@ class Corpus:
         return {"dataset": self.test_name or self.name, "split": "test", "revision": pair.revision("test")}
 
     def card_entries(self, licence: str | None) -> list[dict]:
-        """The training data as a card describes it, a language pair a line."""
+        """The training data as a card describes it, one entry for each language pair."""
         entries = []
         for pair in self.pairs:
             name = self.name if len(self.pairs) == 1 else f"{self.name}, {name_of_pair(pair.languages)}"
@@ -211,20 +214,20 @@ def load_corpus(
     tests: Mapping[Pair, Dataset] | None = None,
     scored: Sequence[ScoredPairs] = (),
 ) -> Corpus:
-    """Read, filter, guard and cap the training text of every pair; read the test text.
+    """Read the training text of every language pair, filter it, remove leaks and limit its size; read the test text.
 
-    The training text of a pair loses what the pair's own test text and any text with human scores contains. A source
-    with placeholders that lacks a pair is passed over for it.
+    Training pairs that occur in the pair's own test text, or in any text with human scores, are removed. A source with
+    placeholders may lack a language pair; it is then skipped for that pair.
 
     Args:
-        settings: what to read.
-        tests: test text by pair, in place of what `settings` names.
+        settings: the text to read.
+        tests: test text by pair, used instead of what `settings` names.
         scored: test text with human scores.
 
     Raises:
-        ValueError: malformed text (see `load_parallel`), a source that has none of the pairs, a pair that no source has
-            or of which nothing is left.
-        FileNotFoundError: a file or data set that is not there.
+        ValueError: malformed text (see `load_parallel`), a source that has none of the language pairs, or a language
+            pair that no source has or for which no training pair is left.
+        FileNotFoundError: a missing file or data set.
     """
     sources = [Source.parse(text) for text in settings.train_data]
     pairs, missing = [], {}
@@ -245,7 +248,7 @@ def load_corpus(
 
 
 def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
-    """What `load_corpus` makes of text, for one language pair in memory; there is no test text."""
+    """As `load_corpus`, for the text of one language pair in memory; there is no test text."""
     from datasets import Dataset
 
     (languages,) = settings.language_pairs
@@ -259,13 +262,13 @@ def corpus_of(settings: TextArguments, pairs: Pairs) -> Corpus:
 
 
 def _warn_of_pair(pair: PairText) -> None:
-    """Say where much of a side of the training text looks like another language: where both were exchanged, say."""
+    """Warn if much of a side of the training text looks like another language, for instance if sides were swapped."""
     rows = spread_rows(len(pair.train), _LOOKED_AT)
     warn_of_foreign(sides_of(pair.train.select(rows)), pair.languages)
 
 
 def _filtered(settings: TextArguments, languages: Pair, dataset: Dataset) -> PairText:
-    """The training text that a filter leaves of a data set."""
+    """The training text: a data set without the pairs that the filter drops."""
     numbered = dataset.add_column("row", np.arange(len(dataset)))
     train, dropped = filter_parallel(numbered, min_words=settings.min_words)
     return PairText(languages, train, dataset.select([]), len(dataset), dropped)
@@ -280,7 +283,7 @@ def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
         parts, missing[pair] = read_sources(sources, pair, settings.test_split)
         if parts:
             tests[pair] = joined(parts)
-            if len(tests[pair]) == 1:  # among one there is nothing to find, and its mean is itself
+            if len(tests[pair]) == 1:  # with one pair there is nothing to search, and its mean is itself
                 name = name_of_pair(pair)
                 raise ValueError(f"test_data={' '.join(texts)}: 1 test pair of {name}; give 2 or more.")
     _check_used("test_data", texts, missing)
@@ -288,18 +291,18 @@ def _test_text(settings: TextArguments) -> dict[Pair, Dataset]:
 
 
 def _check_used(name: str, texts: Sequence[str], missing: Mapping[Pair, Collection[str]]) -> None:
-    """Refuse a source that has text of none of the pairs: its name is misspelt; `missing` is what lacks each pair."""
+    """Refuse a source (it is misspelt) that has none of the pairs; `missing` has the sources that lack each pair."""
     for text in texts:
         source = Source.parse(text)
         asked = [pair for pair in missing if source.is_for(pair)]
-        # `all` of nothing is True: a source for a pair that nobody asks for (zh-lo=FILE, pairs zh-vi) is refused too.
+        # `all` of nothing is True, so a source for a pair that is not in `pairs` (zh-lo=FILE) is refused, too.
         if all(source.fill(pair).data in missing[pair] for pair in asked):
             names = ", ".join(map(name_of_pair, missing))
-            raise ValueError(f"{name}={text!r} has text of none of the pairs {names}; check its spelling.")
+            raise ValueError(f"{name}={text!r} has no text of {names}; check its spelling.")
 
 
 def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[ScoredPairs]) -> None:
-    """Drop the training pairs that test text contains, then draw `max_train_pairs` of those left, in their order."""
+    """Drop training pairs that occur in test text, then draw `max_train_pairs` of the others, keeping their order."""
     from datasets import Dataset
 
     tests = [pair.test.select_columns(["source", "target"])] if len(pair.test) else []
@@ -317,6 +320,6 @@ def _guard_and_cap(settings: TextArguments, pair: PairText, scored: Sequence[Sco
         reasons = [f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items() if count]
         name = name_of_pair(pair.languages)
         raise ValueError(
-            f"{' '.join(settings.train_data)}: no training pair of {name} is left of {pair.read} "
+            f"{' '.join(settings.train_data)}: none of the {pair.read} training pairs of {name} is left "
             f"(dropped: {', '.join(reasons)}); give more text."
         )

@@ -1,4 +1,4 @@
-"""How well a tokenizer covers a language: unknown characters, fragments, missing scripts, texts that are cut off."""
+"""How well a tokenizer covers a language: unknown characters, fragments, missing scripts, texts that are too long."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-SAMPLE = 2_000  # texts that rates are measured on
+SAMPLE = 2_000  # number of texts on which rates are measured
 _BATCH = 1_000
-# Measured on 67 texts in 50 languages with a vocabulary of 28,000 pieces trained on about 30 of them: at most 2.3 % of
-# the characters of a language it knows are unknown, and 6 to 98 % of Traditional Chinese, Kazakh, Hebrew, Georgian,
-# Malayalam, Telugu and Tamil, which it does not.
+# Measured on 67 texts in 50 languages with a vocabulary of 28,000 pieces trained on about 30 of them. Of the characters
+# of a language that it knows at most 2.3 % are unknown; of Traditional Chinese, Kazakh, Hebrew, Georgian, Malayalam,
+# Telugu and Tamil, which it does not know, 6 to 98 %.
 MAX_UNKNOWN_RATE = 0.05
-# Text in letters that a vocabulary holds has one piece per character at most, and some spaces. More pieces mean bytes.
+# Text whose letters a vocabulary has becomes at most one piece per character, and some spaces. More pieces mean bytes.
 MAX_PIECES_PER_CHARACTER = 1.5
 _BYTE_VOCABULARY = 1_000  # tokenizers with fewer pieces work on bytes or letters by design, in every language
 # First words that need a second one to name a script: MEETEI MAYEK, NEW TAI LUE, OL CHIKI, OLD ITALIC, SORA SOMPENG,
@@ -27,31 +27,32 @@ _TWO_WORD_SCRIPTS = {"MEETEI", "NEW", "OL", "OLD", "SORA", "TAI"}
 
 
 class CoverageWarning(UserWarning):
-    """A tokenizer covers a language badly, or cuts texts off."""
+    """Issued if a tokenizer covers a language badly, or cuts texts off."""
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a tokenizer makes of some texts.
+    """How a tokenizer cuts some texts.
 
-    `unknown_rate` is the share of the characters other than white space that lie in unknown pieces, 0 to 1; of a
-    tokenizer without offsets (a slow one), the share of the pieces that are unknown. `missing_scripts` are those in the
-    texts most of whose letters become unknown or several pieces (bytes), the most frequent one first.
+    `unknown_rate` is the share of the characters (white space does not count) that lie in unknown pieces, 0 to 1. For a
+    tokenizer without offsets (a slow one) it is the share of the pieces that are unknown. `missing_scripts` are the
+    scripts of the texts most of whose letters are unknown or become several pieces (bytes), the most frequent first.
     """
 
     unknown_rate: float
-    pieces_per_character: float  # special pieces and white space apart
+    pieces_per_character: float  # without special pieces and white space
     missing_scripts: tuple[str, ...]
-    truncated: int  # texts that have more than `max_length` tokens, special ones included
-    total: int  # texts
+    truncated: int  # number of texts with more than `max_length` tokens, including special ones
+    total: int  # number of texts
 
 
 def measure_coverage(
     tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], max_length: int | None = None
 ) -> Coverage:
-    """Measure what a tokenizer makes of texts, rates on at most `SAMPLE` evenly spaced ones, `truncated` on all.
+    """Measure how a tokenizer covers texts: rates on at most `SAMPLE` evenly spaced ones, `truncated` on all.
 
-    `max_length` is what the encoder takes in tokens, special ones included; None counts no text as truncated.
+    `max_length` is the number of tokens that the encoder takes, including special ones; with None no text counts as
+    truncated.
     """
     texts = list(texts)
     if not texts:
@@ -72,10 +73,10 @@ def measure_coverage(
 def check_coverage(
     tokenizer: PreTrainedTokenizerBase, texts: Iterable[str], lang: str, max_length: int | None = None
 ) -> Coverage:
-    """Measure as `measure_coverage` does, and issue a `CoverageWarning` each for bad coverage and for texts cut off.
+    """Call `measure_coverage`, and issue a `CoverageWarning` for bad coverage and another one for texts cut off.
 
-    Coverage is bad if more than `MAX_UNKNOWN_RATE` of the characters are unknown, or if the vocabulary, byte-level or
-    with bytes to fall back on, gives more than `MAX_PIECES_PER_CHARACTER`.
+    Coverage is bad if more than `MAX_UNKNOWN_RATE` of the characters are unknown, or if a vocabulary that is byte-level
+    or falls back on bytes gives more than `MAX_PIECES_PER_CHARACTER`.
     """
     coverage = measure_coverage(tokenizer, texts, max_length)
     for problem in coverage_problems(tokenizer, coverage, lang, max_length):
@@ -86,7 +87,7 @@ def check_coverage(
 def coverage_problems(
     tokenizer: PreTrainedTokenizerBase, coverage: Coverage, lang: str, max_length: int | None
 ) -> list[str]:
-    """What `check_coverage` warns of."""
+    """The warnings of `check_coverage`."""
     problems = []
     problem = ""
     if coverage.unknown_rate > MAX_UNKNOWN_RATE:
@@ -108,7 +109,7 @@ def coverage_problems(
 
 
 def _rates(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tuple[float, float]:
-    """The share that is unknown, and the pieces per character."""
+    """The share of unknown characters or pieces, and the pieces per character."""
     characters = pieces = unknown_pieces = unknown_characters = 0
     for start in range(0, len(texts), _BATCH):
         batch = texts[start : start + _BATCH]
@@ -136,7 +137,7 @@ def _missing_scripts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> tu
     counts = Counter(unicodedata.normalize("NFKC", "".join(texts)))
     # Not Lm: the names of modifier letters do not begin with a script.
     letters = [letter for letter in counts if unicodedata.category(letter) in ("Lu", "Ll", "Lt", "Lo")]
-    # The mark of a word's beginning, where it stands alone, is no piece of the letter.
+    # The mark of a word's beginning does not count as a piece of the letter when it stands alone.
     ignored = set(tokenizer.convert_tokens_to_ids(["▁", "Ġ"])) - {tokenizer.unk_token_id}
     encoded = tokenizer(letters, add_special_tokens=False, verbose=False)["input_ids"] if letters else []
     total, lacking = Counter(), Counter()  # script -> letters in the texts

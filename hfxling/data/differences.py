@@ -1,4 +1,4 @@
-"""What one side of a pair has and the other one lacks: numbers, and markup of the page that it was taken from."""
+"""Differences between the sides of a pair: numbers, and markup left over from a web page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections import Counter
 from html.entities import html5
 
 _NUMBER = re.compile(r"\d{2,}")
-# 1,000 and 1.000, 7:55 and 7.55; white space before groups of three alone, else it stands between two numbers.
+# 1,000 and 1.000, 7:55 and 7.55. White space counts only before groups of three, else it stands between two numbers.
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[.,:](?=\d)|(?<=\d)\s(?=\d{3}(?!\d))")
-_BUDDHIST_ERA = 543  # years before ours that it begins, as it is counted in Thailand and Laos
+_BUDDHIST_ERA = 543  # years by which it is ahead of ours, as counted in Thailand and Laos
 _BUDDHIST_YEARS = range(2443, 2644)  # 1900 to 2100
 _TAG = re.compile(r"</?[a-z][a-z0-9]*(?:\s[^<>]*=[^<>]*)?\s*/?>", re.IGNORECASE)  # an attribute has a value
 _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|([a-z][a-z0-9]*));", re.IGNORECASE)
@@ -19,9 +19,9 @@ _ENTITY = re.compile(r"&(?:#\d+|#x[0-9a-f]+|([a-z][a-z0-9]*));", re.IGNORECASE)
 def numbers_differ(source: str, target: str) -> bool:
     """Whether each side has a number of two digits or more that the other one lacks.
 
-    Zeros do not count, so 1.5 million is 150万; digits of every script are alike, and so are years of the Buddhist era
-    and those that they are. A number that is spelt out on one side says nothing: then only the other side has one.
-    Good translations differ seldom, by other units, clocks and decades.
+    Zeros do not count, so 1.5 million equals 150万. Digits of all scripts are equal, and a year of the Buddhist era
+    equals the same year of ours. A number spelt out on one side is no difference, because then only the other side has
+    a number. Good translations seldom differ; if they do, it is by units, clocks and decades.
 
     Example:
         >>> numbers_differ("他 19 岁。", "Anh ấy 94 tuổi.")
@@ -32,7 +32,7 @@ def numbers_differ(source: str, target: str) -> bool:
 
 
 def _numbers(text: str) -> Counter[str]:
-    """Numbers without their zeros, each as often as it stands there."""
+    """Counts of the numbers, written without their zeros."""
     joined = _BETWEEN_DIGITS.sub("", unicodedata.normalize("NFKC", text))
     counts: Counter[str] = Counter()
     for number in _NUMBER.findall(joined):
@@ -44,9 +44,9 @@ def _numbers(text: str) -> Counter[str]:
 
 
 def markup_differs(source: str, target: str) -> bool:
-    """Whether one side has HTML tags or entities, and the other none of either.
+    """Whether one side has HTML tags or entities, and the other has neither.
 
-    Text whose tags were kept on purpose has them on both sides.
+    Text whose tags were kept on purpose has them on both sides, so it is not flagged.
 
     Example:
         >>> markup_differs("他来了。", "<p>Anh ấy đã đến.</p>")

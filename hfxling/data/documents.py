@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .codes import written_like
 from .filters import count_words
 
-UNSPACED = ("zh", "ja")  # no space between sentences; Thai and Lao have one there, though none between words
+UNSPACED = ("zh", "ja")  # no space between sentences; Thai and Lao put one there, though none between words
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) -> Dataset:
     """Join consecutive pairs until the target side has `min_words` words; the paper's paragraphs have 30 to 50.
 
-    Sentences that would carry a paragraph past `max_words` start the next one; a paragraph that ends up outside the
-    range is left out. The pairs are in document order, with columns source, target, source_lang, target_lang.
+    A sentence that would make a paragraph longer than `max_words` begins the next one. A paragraph whose length is
+    outside the range is left out. The pairs must be in document order, with columns source, target, source_lang,
+    target_lang.
     """
     from datasets import Dataset
 
@@ -40,5 +41,5 @@ def join_paragraphs(dataset: Dataset, min_words: int = 30, max_words: int = 50) 
         if min_words <= count_words(texts["target"], first["target_lang"]) <= max_words:
             rows.append({**first, **texts})
     if not rows:
-        raise ValueError(f"{len(dataset)} pairs give no paragraph of {min_words} to {max_words} words.")
+        raise ValueError(f"{len(dataset)} pairs give no paragraph of {min_words} to {max_words} words; add more text.")
     return Dataset.from_list(rows)

@@ -1,4 +1,4 @@
-"""Frozen vectors: computed once, memory-mapped, keyed by everything that changes them; or brought by the user."""
+"""Frozen vectors: computed once and memory-mapped, keyed by everything that changes them; or read from user files."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hfxling.progress import bar
 
 from .texts import numbered_distinct
 
-SHORTEST = 1e-9  # length of a vector that float32 can still bring to length 1
-CHUNK = 1024  # texts between two points at which a killed run continues
+SHORTEST = 1e-9  # length of the shortest vector that float32 can still scale to length 1
+CHUNK = 1024  # number of texts after which a killed run can continue
 
 
 def cached_features(
@@ -31,25 +31,25 @@ def cached_features(
     cache_dir: str | Path,
     description: str = "encode",
 ) -> np.ndarray:
-    """Vectors of texts, each distinct text encoded once.
+    """Vectors of texts; each distinct text is encoded once.
 
-    Several processes may call this at the same time: they share the chunks. A killed run leaves the finished chunks,
-    the next one goes on from there.
+    Several processes may call this at the same time; they share the chunks. A killed run leaves its finished chunks,
+    and the next one continues from there.
 
     Args:
         texts: N texts; repetitions cost nothing.
-        encode: maps a list of n texts to an (n, *shape) float array; it sees texts of similar length together. Its
-            method `expect`, if it has one, is told all batches beforehand.
+        encode: maps a list of n texts to an (n, *shape) float array; it gets texts of similar length together. If it
+            has a method `expect`, that is told all batches beforehand.
         key: everything besides the texts that changes the vectors (model, revision, layers, pooling, dtype, ...).
-        shape: of one text's entry, such as (H,) or (views, H).
-        cache_dir: one sub-folder a key.
-        description: of the progress bar.
+        shape: shape of one text's entry, such as (H,) or (views, H).
+        cache_dir: folder of the cache, with a sub-folder for each key.
+        description: label of the progress bar.
 
     Returns:
-        (N, *shape) float32 array, memory-mapped when all texts are distinct.
+        (N, *shape) float32 array, memory-mapped if all texts are distinct.
 
     Raises:
-        ValueError: when `encode` returns another shape, NaN or infinite values, the first text of those is named; when
+        ValueError: if `encode` returns another shape, or NaN or infinite values (the first such text is named), or if
             the file of an earlier run is damaged.
     """
     if not len(texts):
@@ -71,7 +71,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
     """Encode what is missing, chunk by chunk, then give the file its final name.
 
     The unfinished file itself says what is missing: its rows begin as NaN, which no encoder may return. A chunk that
-    another process holds is left to it and looked at again. The file is finished only after a look at all chunks.
+    another process holds is left to it and checked again later. The file is finished only after a check of all chunks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     final, unfinished = folder / "features.npy", folder / "features.unfinished.npy"
@@ -86,7 +86,7 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                 if not unfinished.exists():
                     _blank(unfinished, shape)
                     (folder / "key.json").write_text(json.dumps(key, indent=2, default=str, ensure_ascii=False))
-                vectors = _opened(unfinished, shape, "r+")  # anew: somebody may have replaced it
+                vectors = _opened(unfinished, shape, "r+")  # again, as another process may have replaced it
                 missing = [start for start in looked_at if np.isnan(vectors[chunks[start]]).any()]
                 number_missing = sum(len(chunks[start]) for start in missing)
                 encoded.update(len(texts) - number_missing - encoded.n)
@@ -107,20 +107,20 @@ def _fill(folder: Path, texts: list[str], encode: Callable, key: dict, shape: tu
                         vectors[rows] = _checked(encode([texts[i] for i in rows]), rows, texts, shape[1:])
                         vectors.flush()
                         encoded.update(len(rows))
-            if held_by_others and held_by_others == missing:  # should one of them die, its lock opens
+            if held_by_others and held_by_others == missing:  # if one of them dies, its lock opens
                 time.sleep(0.2)
             looked_at = held_by_others or chunks
 
 
 def _opened(path: Path, shape: tuple[int, ...], mode: str) -> np.ndarray:
-    """An array that this module wrote; ValueError where the file is not that any more."""
+    """An array that this module wrote; ValueError if the file is damaged."""
     try:
-        # First to read only: opened to write, a file that was cut off would be lengthened, and pass as whole.
+        # First read-only: opened for writing, a file that was cut off would be lengthened and would pass as whole.
         vectors, why = np.lib.format.open_memmap(path, mode="r"), ""
     except (ValueError, EOFError) as error:
         vectors, why = None, f" ({error})"
     if vectors is None or vectors.shape != shape or vectors.dtype != np.float32:
-        raise ValueError(f"{path} is damaged{why}; remove the folder {path.parent}, and vectors are computed again.")
+        raise ValueError(f"{path} is damaged{why}; remove the folder {path.parent} to compute the vectors again.")
     return vectors if mode == "r" else np.lib.format.open_memmap(path, mode=mode)
 
 
@@ -147,7 +147,7 @@ def _checked(vectors: np.ndarray, rows: list[int], texts: list[str], shape: tupl
 
 @contextmanager
 def hold_lock(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold a file lock that the system opens when its process dies; yields whether it was obtained."""
+    """Hold a file lock, which the system releases if the process dies; yields whether it was obtained."""
     with open(path, "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,20 +158,20 @@ def hold_lock(path: Path, wait: bool = True) -> Iterator[bool]:
 
 
 def load_vectors(path: str | Path, *, rows: int | None = None, column: str | None = None) -> np.ndarray:
-    """Vectors that the user already has.
+    """Load vectors from a file that the user already has.
 
     Args:
         path: `.npy` (memory-mapped), `.parquet` (a column of equally long lists) or `.jsonl` (one object a line, as
             embedding APIs return them: `{"embedding": [...]}`, or a bare list).
-        rows: how many there must be, one for every text.
+        rows: number of vectors that the file must have, one for each text.
         column: column or JSON key; by default "embedding", "embeddings", "vector" or the only one there is.
 
     Returns:
         (N, D) float32 array.
 
     Raises:
-        FileNotFoundError: when there is no such file.
-        ValueError: for an unknown suffix, a wrong count or shape, NaN, infinite or zero vectors; rows are named.
+        FileNotFoundError: if there is no such file.
+        ValueError: for an unknown suffix, a wrong count or shape, or NaN, infinite or zero vectors; rows are named.
     """
     path = Path(path)
     if not path.is_file():
@@ -183,11 +183,11 @@ def load_vectors(path: str | Path, *, rows: int | None = None, column: str | Non
     if vectors.ndim != 2 or not np.issubdtype(vectors.dtype, np.floating):
         raise ValueError(f"{path}: need a two-dimensional float array, got {vectors.dtype} of shape {vectors.shape}.")
     if not len(vectors):
-        raise ValueError(f"{path}: no vectors; give one a text.")
+        raise ValueError(f"{path}: no vectors; give one for each text.")
     if rows is not None and len(vectors) != rows:
-        raise ValueError(f"{path}: {len(vectors)} vectors for {rows} texts; give one vector a text, in their order.")
+        raise ValueError(f"{path}: {len(vectors)} vectors for {rows} texts; give one for each text, in the same order.")
     for start in range(0, len(vectors), 65536):  # a memory-mapped file may be larger than memory
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is reported
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite and are reported
             block = np.asarray(vectors[start : start + 65536], dtype=np.float32)
         lengths = np.sqrt(np.einsum("ij,ij->i", block, block, dtype=np.float64))  # float32 cannot hold every square
         bad = start + np.flatnonzero(~np.isfinite(lengths) | (lengths < SHORTEST))
@@ -227,11 +227,13 @@ def _read_parquet(path: Path, column: str | None) -> np.ndarray:
         raise ValueError(f"{path}: not a readable Parquet file ({error}).") from None
     kind = getattr(lists.type, "value_type", None)  # None where the column holds no lists
     if kind is None or not (pa.types.is_floating(kind) or pa.types.is_integer(kind)):
-        raise ValueError(f"{path}: column {name!r} holds {lists.type}; give one with a list of numbers a row.")
+        raise ValueError(f"{path}: column {name!r} holds {lists.type}; name one with a list of numbers in each row.")
     widths = pc.list_value_length(lists).fill_null(0).unique().to_pylist() or [0]
     if len(widths) > 1:
         listed = ", ".join(map(str, widths[:5]))
-        raise ValueError(f"{path}: the vectors have different widths ({listed}); a missing one counts as 0.")
+        raise ValueError(
+            f"{path}: the vectors have different widths ({listed}); all need the same, and a missing one counts as 0."
+        )
     blocks = [np.asarray(chunk.flatten(), dtype=np.float32).reshape(len(chunk), widths[0]) for chunk in lists.chunks]
     return np.concatenate([np.empty((0, widths[0]), np.float32), *blocks])
 
@@ -243,7 +245,7 @@ def _read_jsonl(path: Path, column: str | None) -> np.ndarray:
             where = f"{path}, line {number}"
             rows.append(_json_vector(line, where, column))
             if len(rows[-1]) != len(rows[0]):
-                raise ValueError(f"{where}: {len(rows[-1])} numbers, line 1 has {len(rows[0])}; all need the same.")
+                raise ValueError(f"{where}: {len(rows[-1])} numbers, but line 1 has {len(rows[0])}; all need the same.")
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
@@ -251,7 +253,7 @@ def _json_vector(line: bytes, where: str, column: str | None) -> np.ndarray:
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):  # UnicodeDecodeError among them
-        raise ValueError(f"{where}: not JSON in UTF-8; give a list of numbers, or an object that has one.") from None
+        raise ValueError(f"{where}: not JSON in UTF-8; give a list of numbers, or an object with one.") from None
     if isinstance(entry, dict):
         entry = entry[_pick(list(entry), column, where)]
     try:
@@ -261,5 +263,5 @@ def _json_vector(line: bytes, where: str, column: str | None) -> np.ndarray:
     except OverflowError:  # a whole number beyond all floats
         vector = None
     if vector is None:
-        raise ValueError(f"{where}: {str(entry)[:40]!r} is no vector; give a list of numbers.")
+        raise ValueError(f"{where}: {str(entry)[:40]!r} is not a vector; give a list of numbers.")
     return vector

@@ -1,7 +1,7 @@
-"""Which language a text is in: scripts, character trigrams learned from text at hand, and what py3langid says.
+"""Which language a text is in, by its scripts, by character trigrams learned from the text at hand, and by py3langid.
 
-No model is downloaded. Two languages of one file tell each other apart by what the file itself holds; py3langid (130
-languages) recognises third ones that share their script. Neither does alone (`benchmarks/language_id.py`).
+No model is downloaded. The two languages of a file are told apart by what the file itself holds; py3langid (130
+languages) recognises third languages that share their script. Neither is enough alone (`benchmarks/language_id.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .codes import written_like
 from .coverage import script_name
 from .invisible import ZERO_WIDTH_SPACE, visible
 
-# Languages whose script is not Latin. Others are taken to be Latin, unless what is written in a file says otherwise.
+# Languages whose script is not Latin. Others are taken to be Latin, unless the text of a file shows otherwise.
 SCRIPTS = {
     "Arabic": "ar fa ps sd ug ur",
     "Armenian": "hy",
@@ -51,17 +51,17 @@ for _script, _languages in SCRIPTS.items():
 UNSPACED = {"Han", "Kana", "Khmer", "Lao", "Myanmar", "Thai", "Tibetan"}
 # A Han character stands for about three Latin letters.
 _WEIGHT = {"Han": 3, "Kana": 2, "Hangul": 2}
-# Codes of py3langid that are not ours.
+# Our codes that differ from py3langid's.
 _LIBRARY_CODES = {"fil": "tl", "nb": "no"}
-# Where py3langid names another language with this probability, or gives the text's own no more than that. Of news
-# (NTREX-128, lines 1 to 1543, 32 languages) at most .5 % is then taken for another language; of Portuguese it finds
-# 98 % in Spanish text, of Malay in Indonesian 31 %.
+# A text is in another language if py3langid names another one with probability SURE, or gives its own one no more than
+# UNLIKELY. Of news (NTREX-128, lines 1 to 1543, 32 languages) at most .5 % is then taken for another language; of
+# Portuguese in Spanish text 98 % is found, of Malay in Indonesian 31 %.
 SURE = 0.8
 UNLIKELY = 0.05
 
 
 class _Blank(dict):
-    """A table for str.translate: spaces for punctuation, symbols and control characters, nothing for invisible ones."""
+    """Table for str.translate: punctuation, symbols and control characters become spaces, invisible ones nothing."""
 
     def __missing__(self, code: int) -> int | None:
         letter = chr(code)
@@ -76,13 +76,13 @@ _BLANK = _Blank()
 
 
 def split_words(text: str) -> list[str]:
-    """Runs of letters, marks and digits, after NFKC."""
+    """The words of a text, which are runs of letters, marks and digits, after NFKC."""
     return unicodedata.normalize("NFKC", text).translate(_BLANK).split()
 
 
 @cache
 def script_of(letter: str) -> str | None:
-    """The script of a letter, kana as one; None for what is no letter."""
+    """The script of a letter, with both kana as one; None for other characters."""
     if unicodedata.category(letter)[0] != "L":
         return None
     script = script_name(letter)
@@ -90,7 +90,7 @@ def script_of(letter: str) -> str | None:
 
 
 def count_scripts(text: str) -> Counter[str]:
-    """Letters by script, in about Latin letters: a Han character counts 3, kana and Hangul 2."""
+    """Number of letters by script, in terms of Latin letters: a Han character counts 3, kana and Hangul 2."""
     counts = Counter(map(script_of, text))
     del counts[None]
     return Counter({script: count * _WEIGHT.get(script, 1) for script, count in counts.items()})
@@ -105,9 +105,9 @@ def _identifier():
 
 @lru_cache(maxsize=20_000)
 def is_named_otherwise(text: str, language: str) -> bool:
-    """Whether py3langid is sure that a text is in another language; never of a language that it does not know.
+    """Whether py3langid is sure that a text is in another language; False for a language that it does not know.
 
-    Texts that faults are learnt from are asked about twice there, and again when they are judged.
+    Cached, because texts from which faults are learnt are looked up twice there, and again when they are judged.
     """
     base = written_like(language)
     code = _LIBRARY_CODES.get(base, base)
@@ -120,7 +120,7 @@ def is_named_otherwise(text: str, language: str) -> bool:
 
 
 class TrigramProfile:
-    """How likely texts are in the language of those that `count_grams` counted: trigrams, Witten-Bell smoothed."""
+    """Probability of texts in the language of those that `count_grams` counted: trigrams, Witten-Bell smoothed."""
 
     def __init__(self, counts: Counter[str]):
         total = sum(count for gram, count in counts.items() if len(gram) == 1)
@@ -130,10 +130,10 @@ class TrigramProfile:
             sums[gram[:-1]] += count
         self._counts, self._kinds, self._sums = counts, kinds, sums
         self._floor = math.log(0.5 / (total + kinds[""] + 1))
-        self._table: dict[str, float] = {}  # of grams that were asked for: a text has few of all that were counted
+        self._table: dict[str, float] = {}  # only of grams that were needed: a text has few of those counted
 
     def log_probability(self, gram: str) -> float:
-        """Of the last letter of some, after the others."""
+        """Log probability of a gram's last letter after the others."""
         stored = self._table.get(gram)
         if stored is None:
             stored = self._table[gram] = self._log_probability(gram)
@@ -154,13 +154,13 @@ class TrigramProfile:
         return math.log((count + kinds * lower) / both)
 
     def score(self, text: str) -> float:
-        """Mean log probability of a character, in nats; `text` in words with single spaces between them."""
+        """Mean log probability of a character, in nats; `text` is words with single spaces between them."""
         grams = _trigrams(text)
         return sum(map(self.log_probability, grams)) / len(grams)
 
 
 def count_grams(texts: Iterable[str]) -> Counter[str]:
-    """Counts of one to three adjacent characters in texts that are words with single spaces between them."""
+    """Counts of one to three adjacent characters in texts, which are words with single spaces between them."""
     counts: Counter[str] = Counter()
     for text in texts:
         padded = f" {text} "
@@ -171,5 +171,5 @@ def count_grams(texts: Iterable[str]) -> Counter[str]:
 
 
 def _trigrams(text: str) -> list[str]:
-    padded = f" {text or ' '} "  # one trigram at least, as `score` divides by their number
+    padded = f" {text or ' '} "  # at least one trigram, as `score` divides by their number
     return list(map("".join, zip(padded, padded[1:], padded[2:])))

@@ -1,4 +1,4 @@
-"""The licences that the Hub knows by an identifier."""
+"""The licences that have an identifier on the Hub."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ LICENCES = frozenset(_IDENTIFIERS.split())
 
 
 def check_licence(name: str, licence: str | None) -> None:
-    """Refuse what is no identifier of the Hub; None is no licence. `name` is the argument that gave it."""
+    """Refuse a licence that is not an identifier of the Hub; None is allowed. `name` is the argument's name."""
     if licence is not None and licence not in LICENCES:
         near = difflib.get_close_matches(licence.lower().replace(" ", "-"), sorted(LICENCES), n=1, cutoff=0.0)[0]
-        raise ValueError(f"{name}={licence!r} is no licence of the Hub; did you mean {near!r}? Else give 'other'.")
+        raise ValueError(f"{name}={licence!r} is not a licence of the Hub; did you mean {near!r}? Else give 'other'.")
 
 
 def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str | None:
-    """Why a work under a licence may not be released, by the licences of what it was made of; None where it may.
+    """Why a work may not be released under a licence, given the licences of what it was made from; None if it may.
 
-    `parts` are the licences of the text and of the base model, by their names; None where none is stated.
+    `parts` are the licences of the text and of the base model, by their names; None if none is stated.
     """
     for name, theirs in parts.items():
         if theirs in (None, "unknown", "other"):
@@ -45,7 +45,7 @@ def release_fault(licence: str | None, parts: Mapping[str, str | None]) -> str |
 
 
 def _kinds(licence: str | None) -> set[str]:
-    """Of "nd", "nc", "sa": no derivatives, not for commerce, derivatives alike."""
+    """Which of "nd" (no derivatives), "nc" (non-commercial) and "sa" (share alike) a licence has."""
     kinds = {word for word in (licence or "").split("-") if word in ("nd", "nc", "sa")}
     if licence in ("fair-noncommercial-research-license", "deepfloyd-if-license", "h-research", "intel-research"):
         kinds.add("nc")
@@ -53,6 +53,6 @@ def _kinds(licence: str | None) -> set[str]:
 
 
 def _family(licence: str | None) -> tuple:
-    """The words of a licence's name without its version: those of "cc-by-4.0" are "cc" and "by"."""
+    """The words of a licence's name without its version: "cc" and "by" for "cc-by-4.0"."""
     words = (licence or "").split("-")
     return tuple(word for word in words if not word[:1].isdigit())

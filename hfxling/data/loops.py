@@ -1,4 +1,4 @@
-"""Stretches of a text that say themselves again, in time that hardly grows faster than the text."""
+"""Stretches of a text that repeat themselves, found in time that hardly grows faster than the text."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 Loop = tuple[int, int]  # number of copies, characters after the first
-_PLACES = 4  # before each three tokens where the same stood: a unit may hold them more than once
+_PLACES = 4  # earlier places of the same three tokens that are looked at: a unit may hold them more than once
 _STRETCHED = re.compile(r"(.)\1{4,}", re.DOTALL)
 
 
 def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loop:
-    """The longest stretch that says itself again: number of copies, characters after the first; (1, 0) for none.
+    """The longest stretch that repeats itself: number of copies, and characters after the first; (1, 0) for none.
 
-    Numbers alone (10 000 000) are no loop, nor are fewer than five times the same character inside a word. Units of
-    three tokens or more are found where three tokens in a row recur. Tokens are words, or single characters; `size` is
-    that of a token, in characters.
+    Numbers alone (10 000 000) are no loop, and neither is the same character fewer than five times inside a word. Units
+    of three tokens or more are found where three tokens in a row recur. Tokens are words or single characters; `size`
+    gives the size of a token in characters.
     """
     sizes = [size(token) for token in tokens]
     best = _stretched("".join(tokens))
@@ -30,7 +30,7 @@ def largest_loop(tokens: Sequence[str], size: Callable[[str], int] = len) -> Loo
 
 
 def _runs(tokens: Sequence[str], period: int) -> Iterator[tuple[int, int]]:
-    """Where tokens are those of one period before: start and end of every such stretch."""
+    """Start and end of every stretch whose tokens equal those one period earlier."""
     start = None
     for i in range(period, len(tokens)):
         if tokens[i] != tokens[i - period]:
@@ -44,7 +44,7 @@ def _runs(tokens: Sequence[str], period: int) -> Iterator[tuple[int, int]]:
 
 
 def _recurrences(tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Where three tokens stand that stood before, three or more back, and how far."""
+    """Places of three tokens that occurred before, three or more back, and how far back."""
     latest: dict[tuple[str, ...], list[int]] = defaultdict(list)
     links = []
     for i, gram in enumerate(zip(tokens, tokens[1:], tokens[2:])):
@@ -60,7 +60,7 @@ def _longer(loop: Loop, other: Loop) -> Loop:
 
 
 def _stretched(text: str) -> Loop:
-    """Five times the same character or more, digits apart."""
+    """The longest run of five or more of the same character, digits excepted."""
     best = (1, 0)
     for run in _STRETCHED.finditer(text):
         if not run[1].isdigit():
@@ -69,10 +69,10 @@ def _stretched(text: str) -> Loop:
 
 
 def _longest(tokens: Sequence[str], sizes: Sequence[int], links: Sequence[tuple[int, int]]) -> Loop:
-    """The largest loop around places and periods, widened as far as tokens are those a period ago; places rise."""
+    """The largest loop around places and periods, widened while tokens equal those a period earlier; places ascend."""
     best = (1, 0)
     lengths = [0, *accumulate(sizes)]
-    end_of: dict[int, int] = {}  # of each period where its last stretch ends
+    end_of: dict[int, int] = {}  # period -> end of its last stretch
     for place, period in links:
         if place < end_of.get(period, 0):
             continue

@@ -1,6 +1,6 @@
-"""Parallel text from the embedded corpus, local files or the Hub, as one kind of dataset.
+"""Parallel text from the embedded corpus, local files or the Hub, as one kind of data set.
 
-Whatever the origin, the columns are `source`, `target`, `source_lang` and `target_lang`.
+Whatever the origin, its columns are `source`, `target`, `source_lang` and `target_lang`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .readers import (
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
-# A side made only of these (zero-width and filler characters) and white space holds no text.
+# A side that consists only of these (zero-width and filler characters) and white space has no text.
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e"
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u2800\u3164\ufeff\uffa0"
@@ -40,9 +40,9 @@ _INVISIBLE = (
 # U+3000, the ideographic space, is the last white space of Unicode.
 BLANK = _INVISIBLE + "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 COLUMNS = ["source", "target", "source_lang", "target_lang"]
-LONGEST = 1_000_000  # letters of a text: none is a sentence, and what reads it takes hours
+LONGEST = 1_000_000  # most letters of a text: a longer one is no sentence, and takes hours to process
 A_PIPE = "is a pipe or a device, which can be read only once; write it into a file, which may be packed (.gz)."
-_BLOCK = 10_000  # pairs turned into Arrow at a time, as Python strings take several times the memory
+_BLOCK = 10_000  # pairs converted to Arrow at a time, as Python strings take several times the memory
 
 
 def load_parallel(
@@ -57,31 +57,33 @@ def load_parallel(
     target_column: str | None = None,
     lines: str | None = None,
 ) -> Dataset:
-    r"""Load sentence pairs as a dataset with the columns source, target, source_lang, target_lang.
+    r"""Load sentence pairs as a data set with the columns source, target, source_lang, target_lang.
 
-    Outer white space is stripped from both sides; the text is otherwise left as it is. Local text is UTF-8 (a byte
-    order mark is dropped) and its lines end with `\n` only. Files are checked to their end before anything is
-    returned. A Hub row without text on a side is left out, as its user cannot mend it; a warning counts them.
+    White space around both sides is stripped; the text is otherwise left as it is. Local text must be UTF-8 (a byte
+    order mark is dropped), and its lines end with `\n` only. Files are checked to their end before anything is
+    returned. Rows of a Hub data set without text on a side are left out, because the user cannot correct them; a
+    warning says how many.
 
     Args:
-        data: "sample", the corpus embedded in hfxling; or one .tsv (never quoted), .csv (RFC 4180),
+        data: "sample" (the corpus embedded in hfxling); or one .tsv (never quoted), .csv (RFC 4180),
             .jsonl/.ndjson/.json (one object per line) or .parquet file, or text with " ||| " between the sides of a
-            line; or two line-aligned text files, source first, with any suffix; or the id of a dataset on the Hub. All
+            line; or two line-aligned text files, source first, with any suffix; or the id of a data set on the Hub. All
             but Parquet may be packed (.gz, .xz, .bz2). A TSV or CSV has a header if its first row names known columns;
             otherwise its first two columns are the sentences.
-        source_lang: code of 2 or 3 letters, region or script if need be (zh, zh-tw).
-        target_lang: the same of the target, another one.
-        split: split of a Hub set or of the sample. A local file is one split: it is read whatever is given here.
-        config: configuration name of a Hub set.
-        revision: branch, tag or commit of a Hub set.
+        source_lang: code of the source language: 2 or 3 letters, with a region or script if need be (zh, zh-tw).
+        target_lang: code of the target language, which must be another one.
+        split: split of a Hub data set or of the sample. A local file has no splits: it is read whatever is given here.
+        config: configuration name of a Hub data set.
+        revision: branch, tag or commit of a Hub data set.
         source_column: name of the source column. Default: `translation[source_lang]`, then a column named after the
             language, then `readers.COLUMN_PAIRS`. In a TSV or CSV also a 0-based position ("0").
-        target_column: the same for the target; both are given or neither.
-        lines: "first-last", from 1 and inclusive: the records of a local file to keep, not counting a header.
+        target_column: name of the target column, found likewise; give both columns or neither.
+        lines: range of records of a local file to keep, as "first-last", counted from 1 without a header; both ends are
+            included.
 
     Raises:
-        FileNotFoundError: no such file, or no such dataset on the Hub.
-        ValueError: anything wrong with the arguments or the text: one line with file, line and remedy.
+        FileNotFoundError: no such file, or no such data set on the Hub.
+        ValueError: for anything wrong with the arguments or the text; one line that names file, line and remedy.
     """
     check_languages(source_lang, target_lang)
     if (source_column is None) != (target_column is None):
@@ -110,7 +112,7 @@ def _refuse(origin: str, **arguments: object) -> None:
 
 
 def parse_range(lines: str | None) -> tuple[int, int] | None:
-    """First and last record of "first-last"; ValueError for anything else."""
+    """First and last record of a range "first-last"; ValueError for anything else."""
     if lines is None:
         return None
     match = re.fullmatch(r"\s*([0-9]+)\s*-\s*([0-9]+)\s*", str(lines))
@@ -121,7 +123,7 @@ def parse_range(lines: str | None) -> tuple[int, int] | None:
 
 
 def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
-    """The file or the two files that `data` names; () where it is the id of a Hub dataset."""
+    """The file or the two files that `data` names; () if it is the id of a Hub data set."""
     items = [data] if isinstance(data, (str, os.PathLike)) else data
     if not isinstance(items, Sequence) or not all(isinstance(item, (str, os.PathLike)) for item in items):
         raise ValueError(f"data={data!r} is neither a path, a pair of paths, a Hub dataset id nor 'sample'")
@@ -134,23 +136,23 @@ def local_paths(data: Any, languages: tuple[str, str]) -> tuple[str, ...]:
         _check_file(path)
     are_tables = [_is_table(path) for path in paths]
     if len(paths) == 2 and (any(are_tables) or paths[0] == paths[1]):
-        raise ValueError(f"{paths[0]} and {paths[1]}: a pair is two plain text files, one per language")
+        raise ValueError(f"{paths[0]} and {paths[1]}: give two plain text files, one per language, or one table")
     if len(paths) == 1 and not are_tables[0] and not _has_both_sides(paths[0]):
         allowed = f"{', '.join(TABLE_SUFFIXES)}, or text with ' {BARS} ' between the sides of a line"
         two = f"two line-aligned files (as one source: {paths[0]}+TRANSLATIONS)"
-        raise ValueError(f"{paths[0]}: one file alone must be {allowed}; plain text takes {two}")
+        raise ValueError(f"{paths[0]}: a single file must be {allowed}; for plain text give {two}")
     return paths
 
 
 def _may_be_hub_id(name: str, languages: tuple[str, str]) -> bool:
-    """Whether a name is written like `dataset` or `owner/dataset` and not like a file of text."""
+    """Whether a name looks like `dataset` or `owner/dataset` rather than like a text file."""
     suffixes = {*TABLE_SUFFIXES, ".txt", *(f".{language}" for language in languages)}
     is_file = suffix_of(name) in suffixes or is_packed(name)
     return not is_file and re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name) is not None
 
 
 def _is_table(path: str) -> bool:
-    is_packed_parquet = suffix_of(path) == ".parquet" and is_packed(path)  # which nothing reads
+    is_packed_parquet = suffix_of(path) == ".parquet" and is_packed(path)  # no reader for these
     return suffix_of(path) in TABLE_SUFFIXES and not is_packed_parquet
 
 
@@ -170,7 +172,7 @@ def _check_file(path: str) -> None:
 def sides_of(pairs: Any) -> tuple[list[str], list[str]]:
     """Source and target texts of a data set of pairs.
 
-    A column of `datasets` is read at once: text by text it takes a hundred times as long.
+    A column of `datasets` is read at once, because text by text it takes a hundred times as long.
     """
     return pairs["source"][:], pairs["target"][:]
 
@@ -198,13 +200,13 @@ def _load_local(request: Request) -> Dataset:
         }
         tables.append(pa.table(columns))
     files = [(path, os.stat(path).st_size, os.stat(path).st_mtime_ns) for path in request.paths]
-    # Without a fingerprint of its own a dataset pickles its whole text to make one. Time and size are part of it, so a
-    # changed file does not meet what `datasets` cached of the former one.
+    # Without a fingerprint given here, a data set pickles its whole text to make one. Time and size are part of it, so
+    # a changed file does not get what `datasets` cached for the former one.
     return Dataset(pa.concat_tables(tables), fingerprint=Hasher.hash((request, files)))
 
 
 def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
-    """Yield source and target of the wanted records; lost characters are warned of."""
+    """Yield source and target of the wanted records; warn of characters lost in a conversion."""
     where = " and ".join(request.paths)
     lost = first_lost = 0
     for number, source, target, _ in checked_rows(request):
@@ -214,44 +216,44 @@ def _sound_pairs(request: Request) -> Iterator[tuple[str, str]]:
             first_lost = first_lost or number
         yield source, target
     if lost:
-        what = "hold U+FFFD, so characters were lost in a conversion; fetch the text anew or check these lines"
+        what = "contain U+FFFD, so characters were lost in a conversion; get the text again or check these lines"
         warnings.warn(f"{where}: {lost} pair(s), first at {request.unit} {first_lost}, {what}", stacklevel=2)
 
 
 def checked_rows(request: Request, *, keep_space: bool = False) -> Iterator[Row]:
-    """Yield the wanted rows of local text, without outer white space if that is not to be kept."""
+    """Yield the wanted rows of local text, without outer white space unless it is to be kept."""
     where = " and ".join(request.paths)
     first, last = request.lines or (1, math.inf)
     count = 0
     for count, (number, source, target, value) in enumerate(read_rows(request), 1):
-        if not first <= count <= last:  # read on even so: encoding and line counts are checked to the end
+        if not first <= count <= last:  # reading continues, as encoding and line counts are checked to the end
             continue
         sides = plain_side(source, keep_space), plain_side(target, keep_space)
         if not all(sides) and not request.skip_bad:
             raise _side_error(request, f"{request.unit} {number}", source, target)
         yield number, *sides, value
     if count == 0:
-        raise ValueError(f"{where}: no sentence pair in it (empty, or a header alone); give at least one")
+        raise ValueError(f"{where}: no sentence pair in it (it is empty or has only a header); give at least one")
     if request.lines and count < last:
         raise ValueError(f"{where}: {count} records, but lines='{first}-{last}' asks for more; lower the range")
 
 
 def plain_side(side: Any, keep_space: bool = False) -> str:
-    """The side, without outer white space if that is not to be kept; "" for what is no text."""
+    """The side, without outer white space unless it is to be kept; "" if it has no text."""
     if not isinstance(side, str) or not side.strip(BLANK):
         return ""
     return side if keep_space else side.strip()
 
 
 def check_lengths(place: str, source: str, target: str, longest: int) -> None:
-    """Refuse what would take hours, or more memory than there is."""
+    """Refuse texts so long that they would take hours, or more memory than there is."""
     for name, side in (("source", source), ("target", target)):
         if len(side) > longest:
             raise ValueError(f"{place}: the {name} side has {len(side):,} letters; give texts of at most {longest:,}.")
 
 
 def _side_error(request: Request, place: str, source: Any, target: Any) -> ValueError:
-    """What is wrong with the first unsound side of a pair."""
+    """The error for the first bad side of a pair."""
     if isinstance(source, str) and source.strip(BLANK):
         path, side, language, value = request.paths[-1], "target", request.target_lang, target
     else:
@@ -259,7 +261,7 @@ def _side_error(request: Request, place: str, source: Any, target: Any) -> Value
     if not isinstance(value, str):
         problem = f"is {kind_of(value)}, not text"
     else:
-        problem = "holds only zero-width characters" if value.strip() else "is empty"
+        problem = "has only zero-width characters" if value.strip() else "is empty"
     return ValueError(f"{path}, {place}: the {side} side ({language}) {problem}; fill it in or remove the pair")
 
 
@@ -275,13 +277,13 @@ def _load_hub(data: str, request: Request, *, split: str, config: str | None, re
     except (ValueError, OSError) as error:
         cause = " ".join(str(error).split())
         if isinstance(error, FileNotFoundError):  # DatasetNotFoundError is one
-            what = f"no such file, and no dataset of the Hub ({cause}); check name and revision"
+            what = f"no such file, and no such data set on the Hub ({cause}); check name and revision"
             raise FileNotFoundError(f"{place}: {what}") from None
-        what = f"the Hub dataset could not be loaded ({cause}); check split, config and access"
+        what = f"the Hub data set could not be loaded ({cause}); check split, config and access"
         raise ValueError(f"{place}: {what}") from None
     example = next(iter(dataset.take(1)), None)
     if example is None:
-        raise ValueError(f"{place}: the dataset has no rows; choose another split or configuration")
+        raise ValueError(f"{place}: the data set has no rows; choose another split or configuration")
     keys = find_keys(flat(example), request, place)[:2]
     loaded = dataset.map(
         _hub_batch,
@@ -291,21 +293,21 @@ def _load_hub(data: str, request: Request, *, split: str, config: str | None, re
         fn_kwargs={"keys": keys, "languages": (request.source_lang, request.target_lang), "place": place},
     )
     if len(loaded) < len(dataset):
-        what = "without text on a side or with more than 1,000,000 letters"
+        what = "that have no text on a side, or more than 1,000,000 letters"
         dropped = len(dataset) - len(loaded)
-        warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows, {what}", stacklevel=3)
+        warnings.warn(f"{place}: left out {dropped} of {len(dataset)} rows {what}", stacklevel=3)
     return loaded
 
 
 def _hub_batch(
     batch: dict[str, list], keys: tuple[str, str], languages: tuple[str, str], place: str
 ) -> dict[str, list]:
-    """Rows of a Hub set in our columns, less those with an empty side."""
+    """Rows of a Hub data set in our columns, without those that have an empty side."""
     source_lang, target_lang = languages
     kept: dict[str, list] = {name: [] for name in COLUMNS}
     for values in zip(*batch.values()):
         row = flat(dict(zip(batch, values)))
-        sides = [row.get(key) for key in keys]  # no key where `translation` is null
+        sides = [row.get(key) for key in keys]  # the key is missing if `translation` is null
         for key, side in zip(keys, sides):
             if side is not None and not isinstance(side, str):
                 raise ValueError(f"{place}: column {key!r} holds {kind_of(side)}, not text; name another column")

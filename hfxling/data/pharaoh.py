@@ -1,4 +1,4 @@
-"""Word links as text: `i-j` (sure) and `ipj` (possible), 0-based positions of source and target word."""
+"""Word links as text: `i-j` (sure) and `ipj` (possible), where i and j are 0-based positions of words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .readers import read_lines
 
 Link = tuple[int, int]
 
-# No sentence has more words. A score, as `hfxling align --with_scores` writes it, is not read.
+# No sentence has more words than nine digits can count. A score, as from `hfxling align --with_scores`, is ignored.
 _LINK = re.compile(r"(\d{1,9})([-p])(\d{1,9})(?::[\d.]{1,9})?")
 
 
@@ -21,8 +21,8 @@ class AlignedPair:
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    sure: frozenset[Link]  # those that annotators were sure of
-    possible: frozenset[Link]  # all links, the sure ones among them
+    sure: frozenset[Link]  # links that the annotators were sure of
+    possible: frozenset[Link]  # all links, including the sure ones
 
 
 def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], frozenset[Link]]:
@@ -31,7 +31,9 @@ def parse_links(text: str, where: str = "links") -> tuple[frozenset[Link], froze
     for word in text.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise ValueError(f"{where}: {word[:40]!r} is no link; write i-j (sure) or ipj (possible), counted from 0.")
+            raise ValueError(
+                f"{where}: {word[:40]!r} is not a link; write i-j (sure) or ipj (possible), counted from 0."
+            )
         link = int(match[1]), int(match[3])
         possible.add(link)
         if match[2] == "-":
@@ -50,15 +52,15 @@ def texts_of(pairs: Sequence[AlignedPair]) -> tuple[list[str], list[str]]:
 
 
 def read_links(path: str | Path) -> list[tuple[frozenset[Link], frozenset[Link]]]:
-    """Sure and all links of every line of a Pharaoh file; an empty line is a pair without links."""
+    """For every line of a Pharaoh file the sure links and all links; an empty line is a pair without links."""
     return [parse_links(text, where) for where, text in _lines(path)]
 
 
 def read_aligned(path: str | Path) -> list[AlignedPair]:
-    """Read a table of source words TAB target words TAB links, words set apart by spaces."""
+    """Read a table of source words TAB target words TAB links, with spaces between words."""
     if pairs := [_aligned(text, where) for where, text in _lines(path)]:
         return pairs
-    raise ValueError(f"{path}: no sentence pair in it; give lines of source, target and links with tabs between them.")
+    raise ValueError(f"{path}: no sentence pair; give lines of source, target and links with tabs between them.")
 
 
 def _aligned(text: str, where: str) -> AlignedPair:
@@ -70,12 +72,12 @@ def _aligned(text: str, where: str) -> AlignedPair:
     for i, j in sorted(possible):
         if i >= len(source) or j >= len(target):
             sizes = f"{len(source)} source and {len(target)} target words"
-            raise ValueError(f"{where}: link {i}-{j} does not fit {sizes}; links are counted from 0.")
+            raise ValueError(f"{where}: link {i}-{j} does not fit {sizes}; positions are counted from 0.")
     return AlignedPair(source, target, sure, possible)
 
 
 def _lines(path: str | Path) -> Iterator[tuple[str, str]]:
-    """Every line with its place in words."""
+    """Every line, with its file and number for error messages."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of word links; check the path.")
     return ((f"{path}, line {number}", text) for number, text in read_lines(str(path)))

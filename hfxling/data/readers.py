@@ -1,7 +1,7 @@
 """Rows of local parallel text: TSV, CSV, JSON lines, Parquet and pairs of line-aligned text files.
 
-Whatever is wrong with the structure of a file ends here in a ValueError of one line with file, line and remedy. What
-the sides hold is checked in `hfxling.data.parallel`.
+Anything wrong with the structure of a file raises a ValueError here: one line that names file, line and remedy. The
+text of the sides is checked in `hfxling.data.parallel`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .codes import same_language
 
 Row = tuple[int, Any, Any, Any]  # line (in Parquet: row) number from 1, source, target, further value or None
 
-BARS = "|||"  # between the sides of a line, as word aligners have it (fast_align, eflomal, awesome-align)
+BARS = "|||"  # separates the sides of a line for word aligners (fast_align, eflomal, awesome-align)
 TABLE_SUFFIXES = (".tsv", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
-# Column pairs of common Hub sets, source first; columns named after the two languages come before these.
+# Column pairs of common Hub data sets, source first; columns named after the two languages are preferred.
 COLUMN_PAIRS = (("source", "target"), ("sentence1", "sentence2"), ("english", "non_english"), ("anchor", "positive"))
-# Control characters that Unicode does not count as white space: not text, but a binary or broken file.
+# Control characters that are not white space in Unicode: they mean a binary or broken file.
 _CONTROL = bytes(code for code in (*range(32), 127) if not chr(code).isspace())
 _CONTROL_CHARACTER = "[" + "".join(f"\\x{code:02x}" for code in _CONTROL) + "]"
 # The same characters as JSON escapes.
 _ESCAPED_CONTROL = re.compile(r"(?<!\\)\\u00(0[0-8ef]|1[0-9ab]|7f)", re.IGNORECASE)
-_LONGEST_CELL = 1_000_000  # letters of a cell of CSV, past which its quote is taken to be open
-# How CC-100, WikiMatrix, CCAligned and others pack their text; read as it is.
+_LONGEST_CELL = 1_000_000  # letters of a CSV cell; a longer one is taken to have an open quote
+# How CC-100, WikiMatrix, CCAligned and others pack their text; read without unpacking.
 PACKED_SUFFIXES = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _ARCHIVES = {
     b"PK\x03\x04": "a zip archive or spreadsheet",
@@ -56,24 +56,24 @@ _SIGNATURES = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be read of local text."""
+    """The local text to read."""
 
     paths: tuple[str, ...]  # one table or two text files
     source_lang: str
     target_lang: str
     columns: tuple[str, str] | None = None  # names (in a TSV or CSV also 0-based positions); None to find them
-    value_column: str | None = None  # a further one
+    value_column: str | None = None  # a further column to read
     lines: tuple[int, int] | None = None  # first and last record wanted, from 1
-    skip_bad: bool = False  # what is no pair is a row with "" on that side, and is not refused
+    skip_bad: bool = False  # a malformed pair becomes a row with "" on that side instead of an error
 
     @property
     def unit(self) -> str:
-        """What the rows of the file are counted in."""
+        """How messages call a row of the file."""
         return "row" if suffix_of(self.paths[0]) == ".parquet" else "line"
 
 
 def read_rows(request: Request) -> Iterator[Row]:
-    """Yield every row of the file or files of a request, sides and value as they stand there."""
+    """Yield every row of the file or files of a request, sides and value unchanged."""
     path, suffix = request.paths[0], suffix_of(request.paths[0])
     if len(request.paths) == 2:
         return _pair_rows(request.paths)
@@ -90,13 +90,13 @@ def read_rows(request: Request) -> Iterator[Row]:
 
 
 def suffix_of(path: str) -> str:
-    """The suffix in small letters, of packed files the one before `.gz`, `.xz` or `.bz2`."""
+    """The suffix in small letters; of packed files, the one before `.gz`, `.xz` or `.bz2`."""
     file = Path(path.lower())
     return Path(file.stem).suffix if file.suffix in PACKED_SUFFIXES else file.suffix
 
 
 def is_packed(path: str) -> bool:
-    """Whether a file is compressed, by its name."""
+    """Whether a file is compressed, judging by its name."""
     return Path(path.lower()).suffix in PACKED_SUFFIXES
 
 
@@ -106,13 +106,13 @@ def has_bars(path: str) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """A value that is not text, in words for an error."""
+    """Description of a value that is not text, for error messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "a truth value", type(None): "null"}
     return names.get(type(value), f"a number ({value})" if isinstance(value, (int, float)) else type(value).__name__)
 
 
 def finite(value: Any) -> float:
-    """A value as a number; NaN for what is none."""
+    """A value as a number; NaN if it is not one."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -123,13 +123,13 @@ def finite(value: Any) -> float:
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with the languages of its `translation` dictionary as keys of its own; these win over others."""
+    """The record with the languages of its `translation` dictionary as top-level keys, which win over others."""
     inner = record.get("translation")
     return {**record, **inner} if isinstance(inner, dict) else record
 
 
 def find_keys(record: dict[str, Any], request: Request, place: str) -> tuple[str, str, str | None]:
-    """The keys of source, target and value (None where not asked for) in flat records like this one."""
+    """The keys of source, target and value (None if not asked for) in flat records like this one."""
     pair = request.columns or _known_pair(record, request)
     if pair is None or not {*pair, request.value_column} - {None} <= record.keys():
         raise _column_error(place, record, request)
@@ -137,7 +137,7 @@ def find_keys(record: dict[str, Any], request: Request, place: str) -> tuple[str
 
 
 def _positions(cells: list[str], request: Request, place: str) -> tuple[int, int, int | None, bool]:
-    """Positions of source, target and value in a TSV or CSV with this first row, and whether the row is a header."""
+    """Positions of source, target and value in a TSV or CSV with this first row, and whether that is a header."""
     cells = [cell.strip() for cell in cells]
     known = _known_pair(cells, request)
     wanted = (*(request.columns or known or ("0", "1")), request.value_column)
@@ -165,7 +165,7 @@ def _known_pair(names: Iterable[str], request: Request) -> tuple[str, str] | Non
     for lang in (request.source_lang, request.target_lang):
         of_languages.append(by_code.get(same_language(lang.casefold(), by_code), lang))
     for pair in (of_languages, *COLUMN_PAIRS):
-        if pair[0] == "english" and request.source_lang != "en":  # these two fit only a pair with English in it
+        if pair[0] == "english" and request.source_lang != "en":  # only for a pair with English in it
             if request.target_lang != "en":
                 continue
             pair = pair[::-1]
@@ -180,12 +180,12 @@ def _plain(name: str) -> str:
 
 
 def _column_error(place: str, names: Iterable[str], request: Request) -> ValueError:
-    """A column is missing: the one that was named, or any known pair."""
+    """The error for a missing column: the one that was named, or any known pair."""
     names = [name[:30] for name in names]
     for name in (*(request.columns or ()), request.value_column):
         if name is not None and name not in names:
             near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-            remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "name one of these"
+            remedy = f"did you mean {' or '.join(map(repr, near))}?" if near else "name one of them"
             return ValueError(f"{place}: no column {name!r} among {names[:20]}; {remedy}")
     what = f"{place}: none of the columns {names[:20]} is known to hold {request.source_lang} or {request.target_lang}"
     return ValueError(f"{what}; name them with source_column and target_column")
@@ -195,11 +195,11 @@ def _column_error(place: str, names: Iterable[str], request: Request) -> ValueEr
 
 
 def read_lines(path: str) -> Iterator[tuple[int, str]]:
-    r"""Yield (line number, text without its end) of a UTF-8 file, split on \n only.
+    r"""Yield (line number, text without line end) of a UTF-8 file, split on \n only.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a folder, a damaged .gz, .xz or .bz2, what is not UTF-8 or no text, with its line.
+        ValueError: a folder, a damaged .gz, .xz or .bz2 file, or content that is not UTF-8 text; the line is named.
     """
     if os.path.isdir(path):
         raise ValueError(f"{path} is a folder; name a text file")
@@ -218,14 +218,14 @@ def read_lines(path: str) -> Iterator[tuple[int, str]]:
                     raise ValueError(f"{path}, {what}; {remedy}") from None
                 if len(raw.translate(None, _CONTROL)) != len(raw):
                     what = f"line {number}: {_first_control(raw)}{_looks_like(raw)}"
-                    raise ValueError(f"{path}, {what}; remove it or give a text file")
+                    raise ValueError(f"{path}, {what}; remove it, or give a text file")
                 offset += len(raw)
                 if number == 1 and b"\r" in raw.rstrip(b"\r") and not raw.endswith(b"\n"):
-                    what = "no line ends with \\n but some with \\r, as on old Macs"
-                    raise ValueError(f"{path}, line 1: {what}; convert it, as with tr '\\r' '\\n'")
+                    what = "lines end with \\r and not with \\n, as on old Macs"
+                    raise ValueError(f"{path}, line 1: {what}; convert the file, for instance with tr '\\r' '\\n'")
                 yield number, (text.removeprefix("\ufeff") if number == 1 else text).rstrip("\r\n")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
-        if not is_packed(path) or getattr(error, "errno", None) is not None:  # the disk's, not the content's
+        if not is_packed(path) or getattr(error, "errno", None) is not None:  # a fault of the disk, not of the content
             raise
         kind = Path(path.lower()).suffix
         raise ValueError(f"{path}, after line {number}: damaged {kind} ({error}); fetch or compress it again") from None
@@ -235,7 +235,7 @@ def _opened(path: str) -> BinaryIO:
     if not is_packed(path):
         return open(path, "rb")
     unpacked = PACKED_SUFFIXES[Path(path.lower()).suffix](path)
-    return io.BufferedReader(unpacked)  # many times faster, line by line, than the module's own
+    return io.BufferedReader(unpacked)  # many times faster, line by line, than the module's own buffer
 
 
 def _looks_like(raw: bytes) -> str:
@@ -261,7 +261,7 @@ def _pair_rows(paths: tuple[str, ...]) -> Iterator[Row]:
 
 
 def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of its first line, cells) of every record of a CSV file; a quoted cell may span lines."""
+    """For every record of a CSV file the number of its first line and its cells; a quoted cell may span lines."""
     csv.field_size_limit(_LONGEST_CELL)
     reader = csv.reader((text + "\n" for _, text in read_lines(path)), strict=True)
     while True:
@@ -277,7 +277,7 @@ def _csv_records(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Request) -> Iterator[Row]:
-    """The rows that a request wants of a TSV or CSV, the header (where there is one) read and passed over."""
+    """The rows of a TSV or CSV for a request, without the header if there is one."""
     width = 0
     for number, cells in records:
         if not width:
@@ -299,7 +299,7 @@ def _table_rows(path: str, records: Iterator[tuple[int, list[str]]], request: Re
 def _record_rows(path: str, records: Iterator[tuple[int, dict[str, Any]]], request: Request) -> Iterator[Row]:
     keys = None
     for number, record in records:
-        if keys is None:  # the first record tells for all
+        if keys is None:  # the first record decides for all
             keys = find_keys(record, request, f"{path}, {request.unit} {number}")
         source, target, value = keys
         try:
@@ -322,7 +322,7 @@ def _json_records(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             what = f"line {number}: not valid JSON text ({error})"
             raise ValueError(f"{path}, {what}; write one JSON object per line") from None
         if not isinstance(record, dict):
-            what = f"line {number}: {kind_of(record)} in place of a JSON object"
+            what = f"line {number}: {kind_of(record)} instead of a JSON object"
             raise ValueError(f"{path}, {what}; write one object per line")
         yield number, flat(record)
 
@@ -333,7 +333,7 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
 
     try:
         file = pq.ParquetFile(path)
-        blank: dict[str, Any] = {}  # a row without values, to look for the columns in
+        blank: dict[str, Any] = {}  # a row without values, in which the columns are looked up
         for field in file.schema_arrow:
             blank[field.name] = dict.fromkeys(field.type.names) if pa.types.is_struct(field.type) else None
         columns = {"translation", *find_keys(flat(blank), request, path)} & blank.keys()
@@ -344,11 +344,11 @@ def _parquet_records(path: str, request: Request) -> Iterator[tuple[int, dict[st
             number += len(batch)
     except (pa.ArrowException, OSError) as error:
         cause = str(error).partition("\n")[0]
-        raise ValueError(f"{path} is not a sound Parquet file ({cause}); fetch or write it again") from None
+        raise ValueError(f"{path} is not a readable Parquet file ({cause}); fetch or write it again") from None
 
 
 def _check_text(batch: Any, path: str, before: int) -> None:
-    """Refuse control characters in a batch's columns of text, of which `before` rows were read."""
+    """Refuse control characters in a batch's columns of text; `before` rows of the file were read before it."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -364,7 +364,7 @@ def _check_text(batch: Any, path: str, before: int) -> None:
             rows = pc.index(pc.match_substring_regex(column, _CONTROL_CHARACTER), True).as_py()
             if rows >= 0:
                 what = f"row {before + rows + 1}: {_first_control(column[rows].as_py().encode())}"
-                raise ValueError(f"{path}, {what}; remove it or the row")
+                raise ValueError(f"{path}, {what}; remove it, or the row")
 
 
 def _first_control(data: bytes) -> str:

@@ -1,8 +1,8 @@
-"""One grammar for text: `[PAIR=]DATA[@LINES][#SOURCE,TARGET]` (docs/text.md).
+"""How to name a source of text: `[PAIR=]DATA[@LINES][#SOURCE,TARGET]` (docs/text.md).
 
 DATA is `sample`, a table, two line-aligned files joined by `+`, or a Hub id with its configuration and revision,
-`org/name:config@revision`. `{source}`, `{target}` and `{pair}` stand for the languages' codes, so that one source
-serves many language pairs.
+`org/name:config@revision`. `{source}`, `{target}` and `{pair}` stand for the language codes, so that one source can be
+for many language pairs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _CODE = r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
 
 
 def parse_pair(text: str) -> Pair:
-    """Source and target language of `zh-vi`, or of `zh-tw:vi` where a code has a region."""
+    """Source and target language of a pair written `zh-vi`, or `zh-tw:vi` if a code has a region."""
     source, mark, target = text.partition(":" if ":" in text else "-")
     if not mark or ("-" in target and ":" not in text):
-        raise ValueError(f"pair {text!r}: write zh-vi, or zh-tw:vi where a code has a region.")
+        raise ValueError(f"pair {text!r}: write it like zh-vi, or like zh-tw:vi if a code has a region.")
     check_languages(source, target)
     return source, target
 
@@ -43,31 +43,31 @@ def name_of_pair(pair: Pair) -> str:
 
 
 def pair_files(option: str, entries: Sequence[str]) -> dict[Pair, str]:
-    """(source, target) language -> file, of an option's entries such as lo-zh=FILE."""
+    """(source, target) language -> file, from an option's entries such as lo-zh=FILE."""
     named = named_entries(option, entries, "lo-zh=FILE")
     files = {parse_pair(name): path for name, path in named.items()}
     if len(files) < len(named):  # zh-vi and zh:vi are the same pair
-        raise ValueError(f"{option}: a pair is given twice among {', '.join(named)}; give one file of each.")
+        raise ValueError(f"{option}: a pair is given twice among {', '.join(named)}; give one file for each.")
     return files
 
 
 @dataclass(frozen=True)
 class Source:
-    """One source of text, taken apart."""
+    """One source of text, split into its parts."""
 
-    data: str  # what is read, with placeholders
-    lines: str | None = None  # "first-last", of local files
+    data: str  # the text to read, with placeholders
+    lines: str | None = None  # range "first-last" of a local file
     columns: Pair | None = None  # names or positions of source and target in a table
-    only_for: Pair | None = None  # the one pair that the source is for
+    only_for: Pair | None = None  # the only pair that the source is for
 
     @classmethod
     def parse(cls, text: str) -> Source:
-        """Take a source apart."""
+        """Split a source into its parts."""
         unknown = set(re.findall(r"\{[^{}]*\}|[{}]", text)) - set(PLACEHOLDERS)
         if unknown:
             raise ValueError(f"{text!r}: {', '.join(sorted(unknown))} is not one of {', '.join(PLACEHOLDERS)}.")
         data, lines, columns, only_for = text, None, None, None
-        # From the outside in: each match leaves in `data` what stands further in.
+        # From the outside in: each match leaves the inner part in `data`.
         if match := re.fullmatch(rf"({_CODE}[-:]{_CODE})=(.+)", data):
             only_for, data = parse_pair(match[1]), match[2]
         if match := re.fullmatch(r"(.+)#([^#,/]+),([^#,/]+)", data):
@@ -80,12 +80,12 @@ class Source:
 
     @property
     def is_template(self) -> bool:
-        """Whether the source may have text of several pairs, and lack some."""
+        """Whether the source may have text of several pairs, and may lack some of them."""
         return self.data == SAMPLE or any(mark in self.data for mark in PLACEHOLDERS)
 
     @property
     def name(self) -> str:
-        """Of the data in results: of two files what their names share, else their folder; a Hub id as it is."""
+        """Name of the data in results: for two files the stem they share, else their folder; a Hub id as it is."""
         first, *second = joined_files(self.data)
         path = Path(first)
         if first == SAMPLE or not (path.suffix or path.exists()):
@@ -99,11 +99,11 @@ class Source:
         return stem if stem == Path(second[0]).name.split(".")[0] else folder
 
     def is_for(self, pair: Pair) -> bool:
-        """Whether the source is to be asked for text of a pair."""
+        """Whether the source is to be read for a pair."""
         return self.only_for in (None, pair)
 
     def fill(self, pair: Pair) -> Source:
-        """The source of one pair; {pair} is both codes in alphabetical order."""
+        """The source for one pair, placeholders filled in; {pair} is both codes in alphabetical order."""
         values = dict(zip(PLACEHOLDERS, (*pair, "-".join(sorted(pair)))))
 
         def filled(text: str) -> str:
@@ -115,7 +115,7 @@ class Source:
         return Source(filled(self.data), self.lines, columns, self.only_for)
 
     def files(self, pair: Pair) -> tuple[str, ...]:
-        """The file or the two files of a pair; () for the sample and Hub ids."""
+        """The file or the two files for a pair; () for the sample and Hub ids."""
         data = self.fill(pair).data
         if data == SAMPLE:
             return ()
@@ -125,7 +125,7 @@ class Source:
         return () if hub_parts(data) else local_paths(data, pair)
 
     def load(self, pair: Pair, *, split: str = "train") -> Dataset:
-        """What `load_parallel` makes of it: columns source, target, source_lang, target_lang."""
+        """Load it with `load_parallel`: columns source, target, source_lang, target_lang."""
         source = self.fill(pair)
         data, config, revision = source.data, None, None
         files = joined_files(data)
@@ -147,9 +147,9 @@ class Source:
 
 
 def joined_files(data: str) -> list[str]:
-    """The files that + joins; the name itself where there is no +, or where a file is called so.
+    """The files that + joins; the name itself if it has no +, or if a file has that name.
 
-    Where names have a + of their own, the cut is the first that leaves two files which exist.
+    If file names contain a +, they are cut at the first one that leaves two existing files.
     """
     if Path(data).exists():
         return [data]
@@ -164,7 +164,7 @@ def joined_files(data: str) -> list[str]:
 def hub_parts(data: str, *, is_bare: bool = False) -> tuple[str, str | None, str | None] | None:
     """Id, configuration and revision of `org/name:config@revision`; None for what can only be a local file.
 
-    One without configuration and revision looks like a file's path, and is an id where it may be `is_bare`.
+    An id without configuration and revision looks like a file's path; it counts as an id only with `is_bare`.
     """
     match = re.fullmatch(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?::([^@+]+))?(?:@([^@+]+))?", data)
     if not match or Path(data).exists():
@@ -175,7 +175,7 @@ def hub_parts(data: str, *, is_bare: bool = False) -> tuple[str, str | None, str
 
 
 def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dataset:
-    """The text of one pair from all sources, one after the other, neither filtered nor guarded."""
+    """The text of one pair from all sources, one after the other, not filtered and not checked for leaks."""
     parts, missing = read_sources([Source.parse(text) for text in texts], pair, split)
     if not parts:
         raise no_text(pair, missing)
@@ -183,7 +183,7 @@ def load_pairs(texts: Sequence[str], pair: Pair, *, split: str = "train") -> Dat
 
 
 def read_sources(sources: Sequence[Source], pair: Pair, split: str) -> tuple[list[Dataset], dict[str, str]]:
-    """What each source has of a pair, and of those that lack it why."""
+    """The text of a pair from each source that has it, and for the others (by data) why they lack it."""
     parts, missing = [], {}
     for source in sources:
         if not source.is_for(pair):
@@ -198,22 +198,22 @@ def read_sources(sources: Sequence[Source], pair: Pair, split: str) -> tuple[lis
 
 
 def _lacks_pair(error: Exception) -> bool:
-    """Whether an error means that a source is sound, as far as one can see, but not there for this pair."""
+    """Whether an error means only that a source, otherwise sound as far as one can see, lacks this pair."""
     if isinstance(error, FileNotFoundError | NotInSample):
         return True
-    # `datasets` raises a bare ValueError for a configuration that is not there; only its words tell it from others.
+    # `datasets` raises a plain ValueError for a missing configuration; only the message tells it from others.
     message = str(error)
     return "BuilderConfig" in message and "not found" in message
 
 
 def no_text(pair: Pair, missing: Mapping[str, str]) -> ValueError:
-    """That no source has a pair, and why."""
+    """The error that no source has a pair, with the causes."""
     causes = "; ".join(missing.values()) or "every source is for another pair"
-    return ValueError(f"pair {name_of_pair(pair)}: none of the data has text of it ({causes}).")
+    return ValueError(f"pair {name_of_pair(pair)}: no source has text of it ({causes}).")
 
 
 def joined(parts: Sequence[Dataset]) -> Dataset:
-    """The sets one after the other."""
+    """The data sets, one after the other, as one."""
     from datasets import concatenate_datasets
 
     return parts[0] if len(parts) == 1 else concatenate_datasets(list(parts))

@@ -1,4 +1,4 @@
-"""What users of sentence pairs are warned of: languages badly covered, texts in other languages, boilerplate."""
+"""Warnings about sentence pairs: badly covered languages, texts in other languages, repeated pairs, boilerplate."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 logger = logging.getLogger(__name__)
-COVERAGE_TEXTS = 2_000  # pairs that show whether a vocabulary covers a language
-MAX_FOREIGN = 0.2  # of one side
-MAX_SHARE = 0.01  # of the other side for which one sentence is the best match
-_LEAST_HUB = 10  # of a few sentences one per cent is chance
-_BEGINNING = 2_000  # letters of a text that show its language
-_SAMPLE = 2_000  # sentences of a side whose language is looked at
+COVERAGE_TEXTS = 2_000  # number of pairs on which it is checked whether a vocabulary covers a language
+MAX_FOREIGN = 0.2  # share of a side
+MAX_SHARE = 0.01  # share of the other side for which one sentence may be the best match
+_LEAST_HUB = 10  # with few sentences, one per cent is chance
+_BEGINNING = 2_000  # letters of a text from which its language is judged
+_SAMPLE = 2_000  # number of sentences of a side whose language is judged
 
 
 def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]], languages: tuple[str, str]) -> None:
-    """Say which of the two languages the encoder's vocabulary covers badly, and whether it cuts texts off."""
+    """Warn if the encoder's vocabulary covers one of the two languages badly, or if it cuts texts off."""
     from transformers import PreTrainedTokenizerBase
 
     tokenizer = getattr(model, "tokenizer", None)
@@ -37,11 +37,11 @@ def warn_of_coverage(model: SentenceTransformer, pairs: Iterable[tuple[str, str]
 
 
 def warn_of_foreign(sides: Sequence[Sequence[str]], languages: tuple[str, str]) -> list[float]:
-    """Say where much of a side looks like another language, by what holds for any text; the shares that do."""
+    """Warn if much of a side looks like another language, judged by scripts and py3langid; returns these shares."""
     from .faults import FaultFinder
 
     counts, totals = [], []
-    for texts, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for what is not its second language
+    for texts, pair in zip(sides, (languages[::-1], languages)):  # a finder looks for text not in its second language
         some = texts[:: max(1, len(texts) // _SAMPLE)]
         finder = FaultFinder(*pair)
         counts.append(sum(finder.is_foreign(text[:_BEGINNING]) for text in some))
@@ -51,7 +51,7 @@ def warn_of_foreign(sides: Sequence[Sequence[str]], languages: tuple[str, str]) 
 
 
 def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: Sequence[str]) -> None:
-    """Say where more than `MAX_FOREIGN` of a side's texts are in another language; counts of source and target."""
+    """Warn if more than `MAX_FOREIGN` of a side's texts are in another language; counts are of source and target."""
     for side, count, total, language in zip(("source", "target"), foreign, totals, languages):
         if count > MAX_FOREIGN * total:
             share = f"{count} of {total} {side} texts ({100 * count / total:.0f} %)"
@@ -59,16 +59,16 @@ def warn_of_languages(foreign: Sequence[int], totals: Sequence[int], languages: 
 
 
 def distinct_tests(source: Sequence[str], target: Sequence[str]) -> np.ndarray:
-    """The rows of test pairs that no row before has; others, which could only tie with those, are warned of."""
+    """The rows of test pairs that do not repeat an earlier row; warns of the others, which could only tie with it."""
     rows = distinct_rows(source, target)
     repeated = len(source) - len(rows)
     if repeated:
-        logger.warning("%d of %d test pairs are there before, and are left out", repeated, len(source))
+        logger.warning("%d of %d test pairs repeat an earlier one and are left out", repeated, len(source))
     return rows
 
 
 def warn_of_blanks(is_blank: np.ndarray, texts: Sequence[str]) -> None:
-    """Say how many of N texts have no vector, and the first of them."""
+    """Warn how many of N texts have no vector, and name the first of them."""
     rows = np.flatnonzero(is_blank)
     if len(rows):
         count = f"{len(rows)} of {len(is_blank)} texts have no vector, as the model knows no word of them"
@@ -76,11 +76,11 @@ def warn_of_blanks(is_blank: np.ndarray, texts: Sequence[str]) -> None:
 
 
 def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> None:
-    """Say which sentence is the best match of more than `MAX_SHARE` of the other side.
+    """Warn if one sentence is the best match of more than `MAX_SHARE` of the other side.
 
     Args:
-        best: of every source text the row of its best target, and of every target text that of its best source.
-        texts: of source and target.
+        best: for every source text the row of its best target, and for every target text that of its best source.
+        texts: texts of source and target.
     """
     sides = ("source", "target")
     for rows, side, other, candidates in zip(best, sides, sides[::-1], texts[::-1]):
@@ -88,6 +88,6 @@ def warn_of_hubs(best: Sequence[np.ndarray], texts: Sequence[Sequence[str]]) -> 
         hubs = np.flatnonzero(counts > max(MAX_SHARE * len(rows), _LEAST_HUB))
         if len(hubs):
             largest = hubs[counts[hubs].argmax()]
-            share = f"{counts[largest]} of {len(rows)} {side} texts have the same {other} text as best match"
-            why = "boilerplate, or a model that cannot tell these texts apart"
+            share = f"{counts[largest]} of {len(rows)} {side} texts have the same {other} text as their best match"
+            why = "it may be boilerplate, or the model cannot tell these texts apart"
             logger.warning("%s (%.60r); %d such in all: %s", share, candidates[largest], len(hubs), why)

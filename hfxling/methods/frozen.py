@@ -53,22 +53,27 @@ class EncoderSettings:
 
 @dataclass(frozen=True)
 class FrozenArguments(EncoderSettings, TextArguments):
-    """The frozen encoder, or vectors in its place."""
+    """The frozen encoder, or vectors to use in its place."""
 
     base_model: str | None = key("Hub id or folder of the frozen encoder", None)
-    base_revision: str | None = key("revision of the encoder", None)
-    layer: str = key("hidden_states index, 'last', or 'all' for their mean", "last")
-    pooling: str = key("mean, cls or last", "mean")
-    encode_dtype: str = key("float32 or bfloat16, for the encoder's pass", "float32")
-    max_length: int | None = key("tokens kept of a text", None)
+    base_revision: str | None = key("branch, tag or commit of the encoder on the Hub", None)
+    layer: str = key("layer to read: hidden_states index, 'last', or 'all' for the mean of all layers", "last")
+    pooling: str = key("how token vectors become a sentence vector: mean, cls or last", "mean")
+    encode_dtype: str = key("float32 or bfloat16: the number format in which the encoder computes", "float32")
+    max_length: int | None = key("most tokens read of a text; the rest is cut off", None)
     prompt: str | None = key(
-        "put before every text, now and by the published model; by default what the encoder wants, '' for none", None
+        "text put before every sentence, here and by the published model; default: the encoder's own, '' for none",
+        None,
     )
-    cache_dir: str = key("where frozen vectors are kept", "outputs/features", writes="folder")
+    cache_dir: str = key("folder in which frozen vectors are cached", "outputs/features", writes="folder")
     train_vectors: list[str] | None = key(
-        "vectors in place of the encoder's: FILE+FILE (source, target), zh-vi=FILE+FILE of a pair", None
+        "files of training vectors to use instead of the encoder's: FILE+FILE (source, target), or zh-vi=FILE+FILE for "
+        "one language pair",
+        None,
     )
-    test_vectors: list[str] | None = key("the same of the test text; NAME=FILE+FILE of a test set (en-es-wmt)", None)
+    test_vectors: list[str] | None = key(
+        "the same for the test text, or NAME=FILE+FILE for a named test set (en-es-wmt)", None
+    )
 
     def __post_init__(self):
         super().__post_init__()

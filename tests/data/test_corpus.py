@@ -76,7 +76,7 @@ def test_filters_cap_and_account(data):
     capped = load(max_train_pairs=2)
     assert capped.pairs[0].used == len(capped.pairs[0].train) == 2
     assert capped.card_entries(None)[0]["revision"] != entry["revision"]
-    with pytest.raises(ValueError, match=r"no training pair of vi-en is left of 5 \(dropped: .*4 too short"):
+    with pytest.raises(ValueError, match=r"none of the 5 training pairs of vi-en is left \(dropped: .*4 too short"):
         load(min_words=3)
 
 
@@ -117,7 +117,7 @@ def test_the_samples_test_text_is_the_default(data):
         ({"pairs": []}, "give at least one, each once"),
         ({"pairs": ["en-en"]}, "source_lang and target_lang are both 'en'"),
         ({"train_data": []}, "give at least one source"),
-        ({"train_data": ["en-de.tsv"]}, "'en-de.tsv': of which of en-de, ne-en is it?"),
+        ({"train_data": ["en-de.tsv"]}, "'en-de.tsv': which of en-de, ne-en is it for?"),
         ({"max_train_pairs": 0}, "max_train_pairs=0: give 1 or more"),
         ({"max_train_pairs": -5}, "max_train_pairs=-5: give 1 or more"),
         ({"min_words": -1}, "min_words=-1: give 0 or more"),
@@ -132,11 +132,11 @@ def test_arguments_are_checked(settings, part):
 
 
 def test_what_no_source_has(data):
-    with pytest.raises(ValueError, match=r"pair en-fr: none of the data has text of it \(en-fr\.tsv does not exist"):
+    with pytest.raises(ValueError, match=r"pair en-fr: no source has text of it \(en-fr\.tsv does not exist"):
         load_corpus(arguments("{source}-{target}.tsv", pairs=["en-de", "en-fr"]))
-    with pytest.raises(ValueError, match=r"train_data='\{source\}\.csv' has text of none of the pairs en-de, ne-en"):
+    with pytest.raises(ValueError, match=r"train_data='\{source\}\.csv' has no text of en-de, ne-en"):
         load_corpus(arguments("{source}-{target}.tsv", "{source}.csv"))
-    with pytest.raises(ValueError, match=r"test_data='\{source\}\.csv' has text of none of the pairs en-de, ne-en"):
+    with pytest.raises(ValueError, match=r"test_data='\{source\}\.csv' has no text of en-de, ne-en"):
         load_corpus(arguments("{source}-{target}.tsv", test_data=["{source}.csv"]))
     with pytest.raises(FileNotFoundError, match=r"no\.tsv does not exist"):
         load_corpus(arguments("no.tsv", pairs=["en-de"]))

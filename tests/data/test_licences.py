@@ -14,5 +14,7 @@ def test_identifiers_of_the_hub_pass():
     ("licence", "near"), [("apache2", "apache-2.0"), ("CC BY 4.0", "cc-by-4.0"), ("MIT", "mit"), ("", "")]
 )
 def test_what_is_none_names_the_nearest(licence, near):
-    with pytest.raises(ValueError, match=f"^data_licence={licence!r} is no licence of the Hub; did you mean '{near}"):
+    with pytest.raises(
+        ValueError, match=f"^data_licence={licence!r} is not a licence of the Hub; did you mean '{near}"
+    ):
         check_licence("data_licence", licence)

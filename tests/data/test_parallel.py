@@ -128,7 +128,7 @@ def test_lines_count_records_not_the_header(tmp_path):
 
 def test_lost_characters_are_a_warning_with_count_and_line(tmp_path):
     path = write(tmp_path / "a.tsv", "a\tb\nc\ufffd\td\ne\tf\ufffd\n")
-    with pytest.warns(UserWarning, match=r"a\.tsv: 2 pair\(s\), first at line 2, hold U\+FFFD"):
+    with pytest.warns(UserWarning, match=r"a\.tsv: 2 pair\(s\), first at line 2, contain U\+FFFD"):
         assert len(load_parallel(path, "en", "vi")) == 3
 
 
@@ -149,7 +149,7 @@ def test_blocks_join_in_order(tmp_path, monkeypatch):
 GZIPPED = gzip.compress(tsv(PAIRS * 99).encode())
 MALFORMED = {
     "empty": ("a.tsv", "", ["no sentence pair"]),
-    "header only": ("a.tsv", "zh\tvi\n", ["a header alone"]),
+    "header only": ("a.tsv", "zh\tvi\n", ["only a header"]),
     "empty gzip": ("a.csv.gz", "", ["no sentence pair"]),
     "empty side": ("a.tsv", "一\tmột\n二\t\n", ["line 2", "target side (vi) is empty", "remove the pair"]),
     "white space side": ("a.tsv", "\u3000 \u00a0\tmột\n", ["line 1", "source side (zh) is empty"]),
@@ -173,8 +173,8 @@ MALFORMED = {
     "unterminated quote": ("a.csv", '一,một\n二,"hai\n三,ba\n', ["line 2", "starts here is malformed", "quotes"]),
     "text after a quote": ("a.csv", '一,một\n二,"ha"i\n', ["line 2", "malformed"]),
     "broken JSON": ("a.jsonl", '{"zh": "一", "vi": "một"}\n{"zh": "二", \n', ["line 2", "not valid JSON"]),
-    "JSON array": ("a.json", '[{"zh": "一", "vi": "một"}]\n', ["line 1", "a list in place of a JSON object"]),
-    "JSON string": ("a.jsonl", '"一"\n', ["line 1", "a string in place of a JSON object"]),
+    "JSON array": ("a.json", '[{"zh": "一", "vi": "một"}]\n', ["line 1", "a list instead of a JSON object"]),
+    "JSON string": ("a.jsonl", '"一"\n', ["line 1", "a string instead of a JSON object"]),
     "JSON deep": ("a.jsonl", "[" * 200_000 + "\n", ["line 1", "not valid JSON"]),
     "JSON number": ("a.jsonl", '{"zh": 1, "vi": "một"}\n', ["line 1", "the source side (zh) is a number (1)"]),
     "JSON null": ("a.jsonl", '{"zh": "一", "vi": null}\n', ["line 1", "target side (vi) is null, not text"]),
@@ -182,14 +182,14 @@ MALFORMED = {
     "JSON half surrogate": ("a.jsonl", '{"zh": "\\ud800", "vi": "một"}\n', ["line 1", "not valid JSON", "surrogates"]),
     "JSON escaped NUL": ("a.jsonl", '{"zh": "\\u0000", "vi": "một"}\n', ["line 1", "control character \\u0000"]),
     "unknown JSON keys": ("a.jsonl", '{"cn": "一", "vn": "một"}\n', ["line 1", "['cn', 'vn']", "source_column"]),
-    "corrupt Parquet": ("a.parquet", b"PAR1 and so on", ["not a sound Parquet file", "write it again"]),
-    "CR alone": ("a.tsv", "一\tmột\r二\thai\r", ["line 1", "no line ends with \\n", "convert it"]),
+    "corrupt Parquet": ("a.parquet", b"PAR1 and so on", ["not a readable Parquet file", "write it again"]),
+    "CR alone": ("a.tsv", "一\tmột\r二\thai\r", ["line 1", "lines end with \\r and not with \\n", "convert the file"]),
     "long cell": ("a.csv", f'一,"{"m" * 1_100_000}"\n', ["line 1", "malformed", "1000000"]),
     "JSON long number": ("a.jsonl", f'{{"zh": {"9" * 5000}, "vi": "b"}}\n', ["line 1", "not valid JSON"]),
     "a book on a line": ("a.tsv", f"一\tmột\n二\t{'h' * 1_000_001}\n", ["line 2", "1,000,001 letters"]),
     "unknown suffix": ("a.xlsx", "x", [".tsv", "two line-aligned files"]),
     "text file alone": ("a.txt", "x", [".tsv", "two line-aligned files"]),
-    "gzipped Parquet": ("a.parquet.gz", "x", ["one file alone must be", "a.parquet.gz+TRANSLATIONS"]),
+    "gzipped Parquet": ("a.parquet.gz", "x", ["a single file must be", "a.parquet.gz+TRANSLATIONS"]),
     "not gzip": ("a.tsv.gz", None, ["after line 0", "damaged .gz", "Not a gzipped file"]),
     "not xz": ("a.tsv.xz", None, ["after line 0", "damaged .xz", "not supported by decoder"]),
     "not bzip2": ("a.tsv.bz2", None, ["after line 0", "damaged .bz2", "Invalid data stream"]),
@@ -290,7 +290,7 @@ def test_parquet_with_a_damaged_page(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ValueError) as caught:
         load_parallel(path, "zh", "vi")
-    one_line(caught, f"{path} is not a sound Parquet file")
+    one_line(caught, f"{path} is not a readable Parquet file")
 
 
 @pytest.mark.parametrize(

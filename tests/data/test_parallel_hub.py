@@ -60,7 +60,7 @@ def test_hub_rows_without_text_are_left_out(fake_hub, recwarn):
     dataset = load_parallel("pairs", "en", "vi", source_column="q", target_column="a")
     assert [list(row.values()) for row in dataset] == [["a", "1", "en", "vi"]]
     messages = [str(warning.message) for warning in recwarn if "left out" in str(warning.message)]
-    told = "pairs, split train: left out 3 of 4 rows, without text on a side or with more than 1,000,000 letters"
+    told = "pairs, split train: left out 3 of 4 rows that have no text on a side, or more than 1,000,000 letters"
     assert messages == [told]
 
 

@@ -24,7 +24,7 @@ def test_links_that_are_written_read_the_same(tmp_path):
 def test_a_word_that_is_no_link_is_named_with_file_and_line(tmp_path, bad):
     path = tmp_path / "links"
     path.write_text(f"0-0\n0-1 {bad}\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=f"links, line 2: '{bad[:40]}' is no link; write i-j"):
+    with pytest.raises(ValueError, match=f"links, line 2: '{bad[:40]}' is not a link; write i-j"):
         read_links(path)
 
 
@@ -51,7 +51,7 @@ def test_a_gold_table_that_is_wrong(tmp_path, line, message):
 
 def test_an_empty_gold_table(tmp_path):
     (tmp_path / "gold.tsv").touch()
-    with pytest.raises(ValueError, match=r"gold\.tsv: no sentence pair in it; give lines of source, target and links"):
+    with pytest.raises(ValueError, match=r"gold\.tsv: no sentence pair; give lines of source, target and links"):
         read_aligned(tmp_path / "gold.tsv")
 
 

@@ -24,8 +24,8 @@ def test_pairs(text, pair):
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("zh", "write zh-vi, or zh-tw:vi"),
-        ("zh-tw-vi", "write zh-vi, or zh-tw:vi"),
+        ("zh", "write it like zh-vi, or like zh-tw:vi"),
+        ("zh-tw-vi", "write it like zh-vi, or like zh-tw:vi"),
         ("zh-zh", "are both 'zh'"),
         ("cn-vi", "did you mean zh"),
         ("zh-", "language ''"),
@@ -139,7 +139,7 @@ def test_names_with_a_plus(names, tmp_path):
 
 
 def test_what_no_source_has(anki, tmp_path):
-    with pytest.raises(ValueError, match=r"pair th-en: none of the data has text of it \(.*en-th\.tsv does not exist"):
+    with pytest.raises(ValueError, match=r"pair th-en: no source has text of it \(.*en-th\.tsv does not exist"):
         load_pairs([anki], ("th", "en"))
     with pytest.raises(FileNotFoundError, match=r"no\.tsv does not exist"):
         load_pairs(["no.tsv"], ("th", "en"))

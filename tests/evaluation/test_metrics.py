@@ -45,7 +45,7 @@ def test_alignment_error_rate():
     gold = [AlignedPair(("",) * 4, ("",) * 4, *parse_links(line)) for line in references]
     rows = alignment_results([parse_links(line)[1] for line in predictions], gold, dataset="d", split="test")
     assert found == pytest.approx({row.metric.lower(): row.value / 100 for row in rows})
-    with pytest.raises(ValueError, match=r"predictions\[0\]: '0:0' is no link"):
+    with pytest.raises(ValueError, match=r"predictions\[0\]: '0:0' is not a link"):
         load("alignment_error_rate").compute(predictions=["0:0"], references=["0-0"])
 
 

@@ -308,7 +308,9 @@ def test_texts_in_memory_with_human_scores_and_the_model_as_an_object(model, tmp
     gaps = np.array([float(one) if one else np.nan for one in human], np.float32)
     of_array = hfxling.quality(source, target, languages=("en", "id"), model=model, human=gaps)
     np.testing.assert_allclose(of_array.calibrated, expected.calibrated, rtol=1e-5)
-    with pytest.raises(ValueError, match="column 'da' is of a table: for texts in memory give the values themselves"):
+    with pytest.raises(
+        ValueError, match="column 'da' can only be read from a table; for texts in memory give the values themselves"
+    ):
         hfxling.quality(source, target, languages=("en", "id"), model=model, human="da")
     with pytest.raises(ValueError, match="59 human scores for 60 pairs"):
         hfxling.quality(source, target, languages=("en", "id"), model=model, human=human[1:])

@@ -178,7 +178,7 @@ CASES = {
     "a tag for a proposal": ([put(create_pr=True, tag="v1")], "a proposed change gets no tag"),
     "a space that is none": ([put(space="show")], "space='show': give the repository as namespace/name"),
     "names that are none": ([put(names=["x"])], "names: 'x' is not of the form LOCAL=PUBLIC"),
-    "a licence that is none": ([put(base_licence="CC BY")], "is no licence of the Hub"),
+    "a licence that is none": ([put(base_licence="CC BY")], "is not a licence of the Hub"),
     "data without languages": (
         [DATA | {"languages": []}],
         "give the codes of two languages",

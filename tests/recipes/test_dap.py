@@ -130,7 +130,7 @@ def test_a_study_keeps_curves_and_what_later_tests_need(encoder, tmp_path, tmp_p
         ({"lora": -1}, "lora=-1"),
         ({"objective": "tr+tlm"}, "TLM joins both sides, and the encoder has 40 positions"),
         ({"pairs": ["xx-en"]}, "xx"),
-        ({"pairs": ["zh-vi", "vi-en"]}, "all must have one target language"),
+        ({"pairs": ["zh-vi", "vi-en"]}, "all must have the same target language"),
         ({"test_data": ["nowhere/{source}.tsv"]}, "nowhere"),
         ({"learning_rate": 1e30}, "step 2: the loss is nan. Lower learning_rate"),
     ],

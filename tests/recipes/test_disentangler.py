@@ -100,7 +100,7 @@ def test_every_language_pair_has_a_head_and_a_folder_of_its_own(run, data, tmp_p
     run(tmp_path / "out", resume_from_checkpoint=True, **more)
     again = DisentanglerModel.from_pretrained(tmp_path / "out" / "zh-id" / "model").head.linear.weight
     assert torch.equal(again, heads["zh-id"])
-    with pytest.raises(ValueError, match="of which of 2 heads"):
+    with pytest.raises(ValueError, match="which of 2 heads"):
         run(tmp_path / "out", resume_from_checkpoint="checkpoint-1", **more)
     with pytest.raises(ValueError, match="no test set is of zh-id; give others, or --heads joint"):
         run(tmp_path / "none", pairs=["zh-id"], heads="pair")
@@ -160,7 +160,7 @@ ERRORS = {
     "unknown key": ({"objectve": "both"}, "unknown key 'objectve' .* nearest known one is 'objective'"),
     "no test": ({"qe": None}, "nothing to test on"),
     "missing encoder": ({"base_model": "no/such/encoder"}, "base_model='no/such/encoder' is neither the folder"),
-    "several pairs": ({"train_data": "no.tsv"}, "'no.tsv': of which of zh-vi, zh-id is it?"),
+    "several pairs": ({"train_data": "no.tsv"}, "'no.tsv': which of zh-vi, zh-id is it for?"),
     "missing folder": ({"qe": "nowhere"}, "nowhere: no files like en-de.test20.tsv"),
 }
 

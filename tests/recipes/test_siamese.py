@@ -257,7 +257,7 @@ def test_training_goes_on_with_the_published_head(published, run, tmp_path):
     assert_same_head(published, kept)
     with pytest.raises(ValueError, match="has a head of another kind"):
         run(tmp_path / "other", fit="infonce", **same)
-    with pytest.raises(ValueError, match="init='published' goes on training a head"):
+    with pytest.raises(ValueError, match="init='published' trains a published head further"):
         run(tmp_path / "closed", **same)
 
 

@@ -669,7 +669,7 @@ def test_test_pairs_count_once(caplog):
         selection = hfxling.select(*SIDES, test=given, progress=False, **kinds)
         tables.append(selection.candidates[0].precision)
     assert tables[0] == tables[1]
-    assert "10 of 40 test pairs are there before, and are left out" in caplog.text
+    assert "10 of 40 test pairs repeat an earlier one and are left out" in caplog.text
 
 
 @pytest.mark.parametrize(

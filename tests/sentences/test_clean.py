@@ -334,7 +334,7 @@ def test_one_sentence_that_matches_many_is_warned_of(caplog):
     assert caplog.text == ""
     best[0][:11] = 7
     warn.warn_of_hubs(best, texts)
-    assert "11 of 200 source texts have the same target text as best match ('t7'); 1 such in all" in caplog.text
+    assert "11 of 200 source texts have the same target text as their best match ('t7'); 1 such in all" in caplog.text
     assert "target texts have" not in caplog.text
 
 

@@ -451,7 +451,7 @@ def test_warnings_of_boilerplate_and_other_languages(heap, tmp_path, caplog):
     caplog.clear()
     np.save(tmp_path / "a.npy", np.tile(np.eye(2, 8, dtype=np.float32), (90, 1)))
     mined(heap, tmp_path, source_vectors=tmp_path / "a.npy", target_vectors=tmp_path / "a.npy")
-    assert "have the same target text as best match" in caplog.text
+    assert "have the same target text as their best match" in caplog.text
 
 
 MISTAKES = {

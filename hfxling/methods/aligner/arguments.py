@@ -1,4 +1,4 @@
-"""The settings of a word aligner, and all that its recipe takes."""
+"""The settings of a word aligner, and all options of its recipe."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hfxling.models.configuration_aligner import AlignerConfig
 from hfxling.models.modeling_aligner import DIRECTIONS, SIDES
 from hfxling.values import check_counts, check_least, named_entries
 
-# What one pass over a batch updates: everything at once, or as Wada et al.'s scripts do one encoded side and one
+# What one pass over a batch updates: everything at once, or, as in Wada et al.'s scripts, one encoded side and one
 # decoder direction after the other.
 UPDATES = {
     "one": ((SIDES, DIRECTIONS),),
     "four": tuple(((side,), (direction,)) for side in SIDES for direction in DIRECTIONS),
 }
-# Settings of the Trainer that the aligner wants and transformers' defaults do not give. Adam without weight decay,
+# Trainer settings of the aligner that differ from transformers' defaults. Adam without weight decay,
 # clipped at 5, batches of 16: Wada et al. Their learning rate is 1e-3, the paper's 2e-5; docs/results.md compares.
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/aligner",
@@ -40,22 +40,30 @@ TRAINING_DEFAULTS = {
 class AlignerSettings:
     """The vocabularies, the network and how it is trained."""
 
-    vocab_size: int | None = key("words of a language at most; default by segmenter", None)
-    min_count: int | None = key("occurrences a word needs; default by segmenter", None)
-    pieces: int = key("subword pieces that the languages share, at most (eq. 10)", 8000)
-    segmenters: list[str] = key("e.g. zh=characters vi=unigram, where it is not words (learnt ones without spaces)", [])
-    max_words: int = key("segments kept of a training sentence", 150)
+    vocab_size: int | None = key("most words in a language's vocabulary; the default depends on the segmenter", None)
+    min_count: int | None = key("least occurrences of a word; the default depends on the segmenter", None)
+    pieces: int = key("most subword pieces, which the languages share (eq. 10)", 8000)
+    segmenters: list[str] = key(
+        "how to cut a language's text, e.g. zh=characters vi=unigram; default: words (learnt ones if the language "
+        "writes no spaces)",
+        [],
+    )
+    max_words: int = key("most segments read of a training sentence", 150)
     size: int = key("width of embeddings and states (paper: 500)", 500)
-    layers: int = key("of encoder and decoders", 1)
-    dropout: float = key("on embeddings and decoder outputs", 0.5)
-    contrastive_weight: float = key("0 is the base model (Wada et al.)", 1.0)
-    temperature: float = key("of the contrastive loss (paper: 0.5)", 0.5)
-    negatives: str = key("inter or inter+intra", "inter")
-    contrastive_pooling: str = key("avg or max", "avg")
-    prior: bool = key("attention starts from the links of a statistical aligner (not in the paper)", False)
-    updates: str = key("per batch: one, or four as Wada et al.'s scripts", "one")
-    cpu_seconds: float | None = key("stop training after this much CPU time", None)
-    evaluate_every: int = key("epochs between two scores; the best state is kept", 5)
+    layers: int = key("number of layers of the encoder and of the decoders", 1)
+    dropout: float = key("dropout on embeddings and decoder outputs", 0.5)
+    contrastive_weight: float = key("weight of the contrastive loss; 0 is the base model (Wada et al.)", 1.0)
+    temperature: float = key("temperature of the contrastive loss (paper: 0.5)", 0.5)
+    negatives: str = key(
+        "negatives of the contrastive loss (eq. 12): inter (sentences of the other language) or inter+intra (of the "
+        "own language, too)",
+        "inter",
+    )
+    contrastive_pooling: str = key("how states become a sentence vector for the contrastive loss: avg or max", "avg")
+    prior: bool = key("start the attention from the links of a statistical aligner (not in the paper)", False)
+    updates: str = key("updates per batch: one, or four as in Wada et al.'s scripts", "one")
+    cpu_seconds: float | None = key("stop training after this many seconds of CPU time", None)
+    evaluate_every: int = key("number of epochs between two scores; the state with the best score is kept", 5)
 
     def __post_init__(self):
         if self.updates not in UPDATES:
@@ -63,7 +71,7 @@ class AlignerSettings:
         check_counts(1, evaluate_every=self.evaluate_every, max_words=self.max_words)
         check_counts(1, vocab_size=self.vocab_size, min_count=self.min_count)
         check_least(0, cpu_seconds=self.cpu_seconds)
-        # These refuse bad values, here and not after the text was read.
+        # These refuse bad values now, before the text is read.
         self.segmenter_choices()
         AlignerConfig(vocab_sizes={"lo": 5, "zh": 5}, **self.network())
 
@@ -79,17 +87,23 @@ class AlignerSettings:
 
 @dataclass(frozen=True)
 class AlignerArguments(AlignerSettings, TextArguments):
-    """The model to go on training, and what it is tested on."""
+    """The model to train further, and what it is tested on."""
 
-    model: str | None = key("folder or Hub id of an aligner to go on training", None)
-    dictionaries: list[str] = key("for testing, e.g. lo-zh=lo-zh.tsv; word TAB translation lines", [])
-    gold: list[str] = key("gold links for testing, e.g. zh-en=gold.tsv: source, target, links", [])
-    curve: bool = key("keep P@1 on the dictionaries and AER at every score; the state is not chosen by them", False)
+    model: str | None = key("folder or Hub id of an aligner to train further", None)
+    dictionaries: list[str] = key(
+        "word lists to test on, e.g. lo-zh=lo-zh.tsv; each line has a word, a tab and its translation", []
+    )
+    gold: list[str] = key(
+        "gold word links to test on, e.g. zh-en=gold.tsv; each line has source, target and links, with tabs between", []
+    )
+    curve: bool = key(
+        "at every score also record P@1 on the dictionaries and AER; the best state is not chosen by them", False
+    )
 
     def __post_init__(self):
         TextArguments.__post_init__(self)
         AlignerSettings.__post_init__(self)
-        pair_files("dictionaries", self.dictionaries)  # both refuse what is none
+        pair_files("dictionaries", self.dictionaries)  # both calls refuse malformed entries
         pair_files("gold", self.gold)
 
     def shared_key(self) -> tuple:

@@ -57,8 +57,8 @@ def one_by_one(
         return [(recipe, training_args)]
     if str(training_args.resume_from_checkpoint or "").lower() not in ("", "false", "true"):
         raise ValueError(
-            f"resume_from_checkpoint={training_args.resume_from_checkpoint}: of which of {len(recipe.pairs)} heads? "
-            "Leave its value out, or name one of --pairs."
+            f"resume_from_checkpoint={training_args.resume_from_checkpoint}: which of {len(recipe.pairs)} heads is it "
+            "for? Give the option without a value, or give only one of --pairs."
         )
     folders = []
     for text, pair in zip(recipe.pairs, recipe.language_pairs):

@@ -1,4 +1,4 @@
-"""The settings of a split, and all that the disentangler's recipe takes."""
+"""The settings of a split, and all options of the disentangler's recipe."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hfxling.methods.frozen import FROZEN_KEYS, FrozenArguments, check_choices
 from hfxling.models.losses import SPLIT_LOSSES
 from hfxling.values import check_counts
 
-LEAST_PAIRS = 4  # of a language pair: two to train on, two for validation
+LEAST_PAIRS = 4  # fewest pairs of a language pair: two to train on, two for validation
 OBJECTIVES = {"intra": ("mean", "lang"), "inter": ("cross", "sep"), "both": SPLIT_LOSSES}
 CHOICES = {
     "objective": ("auto", *OBJECTIVES),
     "encoder_kind": ("auto", "encoder", "llm"),
     "init": ("share", "default", "published"),
 }
-# Settings of the Trainer that a split wants and transformers' defaults do not give: paper, section 3.1, where it says.
+# Trainer settings of a split that differ from transformers' defaults; from section 3.1 of the paper if it gives them.
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/disentangler",
     "num_train_epochs": 100,  # early stopping ends it
@@ -40,17 +40,24 @@ TRAINING_DEFAULTS = {
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """The split and how it is trained."""
+    """How sentence vectors are split, and how the split is trained."""
 
-    objective: str = key("intra, inter, both, or auto: by the kind of encoder", "auto")
-    encoder_kind: str = key("encoder or llm, where it cannot be seen (vectors)", "auto")
-    both_sides: bool = key("separate parts on the target side too (eq. 4: source)", False)
-    init: str = key("share: half of e is meaning; default (torch's); published: base_model's", "share")
-    bias: bool = key("bias in the linear layer", True)
-    normalize_input: bool = key("length-normalise the vectors first", False)
-    validation_share: float = key("of the training pairs (paper: 0.1)", 0.1)
-    patience: int = key("stop after as many epochs without a lower loss (paper: 3)", 3)
-    geometry_pairs: int = key("validation pairs a language pair (paper: 1,000)", 1000)
+    objective: str = key("intra, inter, both, or auto (chosen by the kind of encoder)", "auto")
+    encoder_kind: str = key(
+        "encoder or llm; auto finds out from base_model, so say which if there are only vectors", "auto"
+    )
+    both_sides: bool = key("separate meaning and language on the target side, too (eq. 4: on the source side)", False)
+    init: str = key(
+        "where training starts: share (half of e is meaning), default (torch's) or published (the split of base_model)",
+        "share",
+    )
+    bias: bool = key("give the linear layer a bias", True)
+    normalize_input: bool = key("scale the vectors to length 1 first", False)
+    validation_share: float = key("share of the training pairs used for validation (paper: 0.1)", 0.1)
+    patience: int = key("stop after this many epochs without a lower loss (paper: 3)", 3)
+    geometry_pairs: int = key(
+        "validation pairs of each language pair on which similarities are measured (paper: 1,000)", 1000
+    )
 
     def __post_init__(self):
         check_choices(self, CHOICES)
@@ -61,7 +68,7 @@ class SplitSettings:
             )
 
     def head_fields(self) -> dict:
-        """The fields of `DisentanglerConfig` that the split decides."""
+        """The fields of `DisentanglerConfig` that the split determines."""
         return {"bias": self.bias, "normalize_input": self.normalize_input}
 
 
@@ -69,11 +76,13 @@ class SplitSettings:
 class DisentanglerArguments(SplitSettings, FrozenArguments):
     """The test sets with human scores, and how many splits there are."""
 
-    qe: str | None = key("folder of MLQE: test on its test20 files (WMT20 QE)", None)
-    qe_split: str = key("of the qe folder: test20, or dev to choose settings by", "test20")
-    sts: str | None = key("folder of STS17: test on its files", None)
-    heads: str = key("pair: one a language pair; joint: one for all; auto: pair with --qe", "auto")
-    probe_pairs: int = key("the same for the language probes; 0: no probes", 500)
+    qe: str | None = key("folder of MLQE; its test20 files (WMT20 QE) are tested on", None)
+    qe_split: str = key("which files of the qe folder to test on: test20, or dev for choosing settings", "test20")
+    sts: str | None = key("folder of STS17; its files are tested on", None)
+    heads: str = key(
+        "pair: one head for each language pair; joint: one for all; auto: pair with --qe, else joint", "auto"
+    )
+    probe_pairs: int = key("validation pairs of each language pair for the language probes; 0: no probes", 500)
 
     def __post_init__(self):
         FrozenArguments.__post_init__(self)
@@ -82,9 +91,9 @@ class DisentanglerArguments(SplitSettings, FrozenArguments):
         if not (self.qe or self.sts or self.test_sources()):
             raise ValueError("nothing to test on: give --qe FOLDER, --sts FOLDER or --test_data.")
         if self.init == "published" and self.base_model is None:
-            raise ValueError("init='published' goes on with a model's split: give it as --base_model.")
+            raise ValueError("init='published' trains the split of a published model further: give --base_model.")
         check_counts(0, probe_pairs=self.probe_pairs)
-        parse_layer(self.layer)  # refuses bad values, before an hour of encoding
+        parse_layer(self.layer)  # refuses bad values now, not after an hour of encoding
 
     @property
     def one_head_a_pair(self) -> bool:

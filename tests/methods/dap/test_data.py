@@ -134,7 +134,7 @@ def test_the_trainer_resumes_in_the_middle(aligned, tmp_path):
         ({"mixing_temperature": 0.2}, "mixing_temperature=0.2: give 1 or more"),
         ({"bucket": 0}, "bucket=0: give 1 or more"),
         ({"mixing_temperature": float("nan")}, "mixing_temperature=nan: give 1 or more"),
-        ({"pairs": ["vi-en", "th-zh"]}, "all must have one target language"),
+        ({"pairs": ["vi-en", "th-zh"]}, "all must have the same target language"),
     ],
 )
 def test_arguments_are_checked(settings, part):

@@ -200,7 +200,10 @@ def test_default_objectives():
         ({"probe_pairs": -1}, "probe_pairs=-1: give 0 or more"),
         ({"base_model": None}, "give --base_model"),
         ({"train_vectors": ["en-de=a.npy+b.npy"]}, "belong together"),
-        ({"base_model": None, "train_vectors": ["a"], "test_vectors": ["b"], "init": "published"}, "goes on with"),
+        (
+            {"base_model": None, "train_vectors": ["a"], "test_vectors": ["b"], "init": "published"},
+            "trains the split of a published model",
+        ),
     ],
 )
 def test_settings_that_are_refused(options, message, tmp_path):

@@ -149,9 +149,9 @@ def test_a_lexicon_adds_links(tmp_path, is_turned, view):
         ({"languages": None}, "give the codes of both languages"),
         ({"source": {}, "target": None, "languages": None}, "source names no language pair"),
         ({"views": ["letters"]}, "views=.* give at least one of fine, coarse, characters"),
-        ({"view_weights": [1.0]}, "give one for each of views"),
+        ({"view_weights": [1.0]}, "give one weight for each of views"),
         ({"segmenters": ["lo=words"]}, "one of characters, unigram, words, whitespace for one of zh, vi"),
-        ({"lexicon": ["lo-zh=words.tsv"]}, "none of the pairs of the text, zh-vi"),
+        ({"lexicon": ["lo-zh=words.tsv"]}, "not among the text's pairs, zh-vi"),
         ({"lexicon": ["words.tsv"]}, "words.tsv: no such dictionary"),
         ({"mixture": 0.0}, "mixture=0.0 must be more than 0"),
         ({"mixture": math.nan}, "mixture=nan must be more than 0"),
@@ -216,7 +216,7 @@ def test_without_hub_weight_no_sentence_is_remembered():
     [
         ({"folds": 1}, "folds=1, .*give 2 folds or more"),
         ({"distractors": ["zh=x.txt"]}, "folds=0, distractors.*give 2 folds or more"),
-        ({"folds": 2, "distractors": ["lo=x.txt"]}, "for any of zh, vi one file"),
+        ({"folds": 2, "distractors": ["lo=x.txt"]}, "at most one file for each of zh, vi"),
         ({"folds": 2, "distractors": ["zh=a", "zh=b"]}, "zh is given twice"),
     ],
 )
@@ -293,7 +293,7 @@ def test_of_which_pair_a_lexicon_is():
     pairs = [("zh", "vi")]
     assert LexicalArguments(**one, lexicon=["w.tsv"]).lexicon_files(pairs) == {("zh", "vi"): "w.tsv"}
     assert LexicalArguments(**one, lexicon=["vi-zh=w.tsv"]).lexicon_files(pairs) == {("vi", "zh"): "w.tsv"}
-    with pytest.raises(ValueError, match="of which of zh-vi, zh-th is it"):
+    with pytest.raises(ValueError, match="which of zh-vi, zh-th is it for"):
         LexicalArguments(**one | {"pairs": ["zh-vi", "zh-th"]}, lexicon=["w.tsv"])
 
 

@@ -198,9 +198,9 @@ def test_a_head_of_the_recipe(one_map, tmp_path, capfd, monkeypatch):
     ("change", "message"),
     [
         ({"head": "tanh"}, "closed forms are linear"),
-        ({"fit": "cca", "one_map": True}, "one_map=True: fit='cca' has one map a language"),
+        ({"fit": "cca", "one_map": True}, "one_map=True: fit='cca' has a map for each language"),
         ({"fit": "infonce", "per_language": True, "one_map": True}, "one_map=True"),
-        ({"init": "published"}, "init='published' goes on training"),
+        ({"init": "published"}, "init='published' trains a published head further"),
     ],
 )
 def test_settings_that_are_refused(change, message):

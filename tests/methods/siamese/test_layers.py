@@ -87,8 +87,8 @@ def test_several_layers_stand_side_by_side_in_rising_order():
         ({"layer": "0,3", "normalize_input": False}, "set normalize_input"),
         ({"layer": "auto", "base_model": None, "train_vectors": ["a"], "test_vectors": ["b"]}, "give --base_model"),
         ({"layer": "0,3", "train_vectors": ["a"], "test_vectors": ["b"]}, "leave --train_vectors out"),
-        ({"input_power": 0.7}, "input_power=0.7 is outside"),
-        ({"inputs": "whitened"}, "closed forms and published heads contain it"),
+        ({"input_power": 0.7}, "input_power=0.7: give a number from 0"),
+        ({"inputs": "whitened"}, "closed forms and published heads have this step built in"),
         ({"inputs": "white", "fit": "infonce"}, "inputs='white' is not one of plain, centred, whitened"),
     ],
 )
@@ -115,5 +115,5 @@ def test_centred_inputs_of_every_layer_have_no_mean_and_weaker_strong_directions
 
 def test_an_encoders_own_vectors_are_for_the_contest_alone():
     recipe = SiameseArguments(pairs=["zh-vi"], train_data=["sample"], base_model="org/base", layer="own")
-    with pytest.raises(ValueError, match="layer='own' is for hfxling fit alone"):
+    with pytest.raises(ValueError, match="layer='own' is for hfxling fit only"):
         recipe.single_layers()
