@@ -112,7 +112,7 @@ class PairGate:
     ):
         if min_words < 0 or (max_words is not None and max_words < max(1, min_words)):
             limits = f"min_words={min_words}, max_words={max_words}"
-            raise ValueError(f"{limits}: give 0 <= min_words <= max_words and max_words >= 1")
+            raise ValueError(f"{limits}: needs 0 <= min_words <= max_words, max_words >= 1")
         self.min_words, self.max_words = min_words, max_words
         self.drop_duplicates, self.drop_identical = drop_duplicates, drop_identical
         self.seen: set[bytes] = set()

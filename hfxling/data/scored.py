@@ -20,10 +20,10 @@ class ScoredPairs:
 
     dataset: str  # e.g. "WMT20 QE"
     split: str  # e.g. "test20"
-    direction: str  # e.g. "en->de"; the file's name for STS
+    direction: str  # e.g. "en->de"; for STS the file's name
     source: list[str]
     target: list[str]
-    scores: np.ndarray  # (N,) of people, higher is better or more alike
+    scores: np.ndarray  # (N,) human scores; higher is better, or more alike
     apart: bool = False  # left out of averages
 
     def result_fields(self) -> dict:
@@ -37,7 +37,7 @@ def read_scored(
 ) -> ScoredPairs:
     """Read a TSV, CSV, JSONL or Parquet file with two text columns and a column of numbers.
 
-    `fields` are those of `ScoredPairs`: dataset, split, direction, apart.
+    `fields` are fields of `ScoredPairs`: dataset, split, direction, apart.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: no such file of scored pairs; check the path.")
@@ -47,7 +47,7 @@ def read_scored(
         number = finite(score)
         if not math.isfinite(number):
             where = f"{path}, {request.unit} {line}"
-            raise ValueError(f"{where}: {score_column}={score!r} is no finite number; correct it.")
+            raise ValueError(f"{where}: {score_column}={score!r} is not a finite number; correct it.")
         source.append(texts[0])
         target.append(texts[1])
         scores.append(number)
@@ -66,7 +66,7 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
 
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
-    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, stays out of averages."""
+    """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, is left out of averages."""
     columns = ("sentence1", "sentence2")
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):

@@ -1,8 +1,8 @@
-"""One tokenizer for languages that their scripts tell apart, so that a text need not say which it is in.
+"""One tokenizer for languages with different scripts, so that the language of a text need not be named.
 
-Every script is cut by the pieces of the language that it belongs to; what no language owns (digits, punctuation, Latin
-names in Lao and Thai) is cut by pieces of all texts together, so it looks the same in each of them. Where no language
-needs pieces, words are looked up whole.
+Each script is cut into the pieces of the language that it belongs to. Text that belongs to no language (digits,
+punctuation, Latin names in Lao and Thai) is cut into pieces learnt from all texts together, so it looks the same in all
+of them. If no language needs pieces, words are looked up whole.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .coverage import script_name
 from .segment import MAX_LETTERS, SPECIAL_TOKENS, UNIGRAM_SIZE, UNK, Vocabulary, script_normalizer
 from .unigram import learn_unigram, settle
 
-MINOR = 0.2  # share of a text's letters up to which another language's script may stand in it
+MINOR = 0.2  # largest share of a text's letters that may be in another language's script
 LONE = ("Han", "Hiragana", "Katakana")  # scripts whose letters stand alone
-_MARKS = r"[\p{M}\u200c\u200d]*"  # with joiners, which spell
+_MARKS = r"[\p{M}\u200c\u200d]*"  # including joiners, which change the spelling
 
 
 def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
-    """The script of each language (code -> Unicode name), or None where scripts do not tell the languages apart."""
+    """The script of each language (code -> Unicode name), or None if scripts do not tell the languages apart."""
     shares: dict[str, dict[str, float]] = {}
     own = {}
     for lang, texts in lines.items():
@@ -34,13 +34,13 @@ def own_scripts(lines: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
         for text in texts:
             characters.update(text)
         counts: Counter[str] = Counter()
-        for character, count in characters.items():  # once each: a name in Unicode is slow to look up
+        for character, count in characters.items():  # each once, as looking up a Unicode name is slow
             if character.isalpha():
                 counts[script_name(character)] += count
         shares[lang] = {script: count / counts.total() for script, count in counts.items()}
         if counts:
             own[lang] = max(counts, key=counts.get)
-    if len({*own.values()}) < len(lines):  # two languages share one, or a text has no letters
+    if len({*own.values()}) < len(lines):  # two languages share a script, or a text has no letters
         return None
     for lang, other in permutations(own, 2):
         if shares[lang].get(own[other], 0.0) > MINOR:
@@ -55,18 +55,18 @@ def learn_shared_vocabularies(
     sizes: Mapping[str, int],
     whole: Collection[str] = (),
 ) -> dict[str, Vocabulary]:
-    """A vocabulary a language, all of the same tokenizer.
+    """A vocabulary for each language, all with the same tokenizer.
 
     Args:
         lines: training text by language code.
-        scripts: of each language, from `own_scripts`.
-        sizes: pieces at most of each language's script.
+        scripts: script of each language, from `own_scripts`.
+        sizes: most pieces of each language's script.
         whole: languages whose words are not cut, unless others have to be: one tokenizer does one or the other.
     """
     cuts = _cuts(scripts.values())
-    # Where pieces are learnt, a zero-width space is a word boundary that its writer knew. Where text is cut it is left
-    # out, since other text has none: of 1,543 lines of Lao and Chinese news, left out in turn, static vectors then find
-    # 87.3 % of the translations, sparse ones 93.9 (cut there, too: 84.6 and 92.6; left out in both: 86.5 and 92.9).
+    # When pieces are learnt, a zero-width space counts as a word boundary marked by the writer. When text is cut it is
+    # ignored, as other text has none. Of 1,543 lines of Lao and Chinese news, left out in turn, static vectors then
+    # find 87.3 % of the translations, sparse ones 93.9 (cut there, too: 84.6 and 92.6; ignored in both: 86.5 and 92.9).
     learning = script_normalizer(scripts.values(), keeps_zero_width=True)
     owner = {name: lang for lang, name in scripts.items()}
     groups: dict[str | None, list[list[str]]] = {}
@@ -100,9 +100,10 @@ def learn_shared_vocabularies(
 
 
 def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
-    """Runs of each script, single letters of those that have no words, runs of digits and of other letters, signs.
+    """Runs of each script (single letters of scripts without words), runs of digits and of other letters, and signs.
 
-    One expression: it takes half the time of splitting step by step. What it passes over, such as spaces, ends a word.
+    One expression takes half the time of splitting step by step. Characters it does not match, such as spaces, end a
+    word.
     """
     alone = "".join(rf"\p{{{name}}}" for name in LONE)
     runs = [rf"(?:\p{{{name}}}{_MARKS})+" for name in scripts if name not in LONE]
@@ -113,7 +114,7 @@ def _cuts(scripts: Iterable[str]) -> pre_tokenizers.PreTokenizer:
 def _pieces(rows: Sequence[Sequence[str]], lang: str, size: int) -> dict[str, float]:
     """The pieces of one group of words and their log shares."""
     counts = Counter(chain.from_iterable(rows))
-    if max(map(len, counts)) == 1:  # letters that stand alone: nothing to cut, so nothing to learn
+    if max(map(len, counts)) == 1:  # letters stand alone, so there is nothing to cut or to learn
         return {word: round(math.log(count / counts.total()), 6) for word, count in counts.items()}
     specials = [*SPECIAL_TOKENS.values()]
     longest = MAX_LETTERS.get(written_like(lang), 16)

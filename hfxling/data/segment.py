@@ -1,7 +1,7 @@
-"""Words of a line with their places in it, vocabularies of them, and the pieces that all languages share.
+"""The words of a line with their positions, vocabularies of words, and the pieces that all languages share.
 
-A segmenter cuts a line into `Span`s. Four are built in and travel inside the saved tokenizer; any other is a function,
-plugged in under a name with `register_segmenter`.
+A segmenter cuts a line into `Span`s. Four are built in and are saved inside the tokenizer; any other is a function that
+is registered under a name with `register_segmenter`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNIGRAM_SIZE = 4000
 # Characters alone are 2,000 pieces. Boundary F1 on segmented Chinese text: .80 with 8,000, .79 with 4,000, .73 by
 # characters.
 LONE_SIZE = 8000
-MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # where no spaces end a piece
+MAX_LETTERS = {"lo": 8, "th": 8, "km": 8, "my": 8}  # of a piece in languages where no spaces end it
 _LONE_LANGUAGES = ("zh", "ja")
 _LONE = Regex(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*")
 # (nikhahit, tones, AA, E, AE): NFKC takes Lao U+0EDC and both scripts' SARA AM apart; a tone may come before or after.
@@ -42,7 +42,7 @@ _SPELLING = {
 
 
 class Span(NamedTuple):
-    """A segment: its normalised text, and where it stands in the original line, `line[start:end]`."""
+    """A segment: its normalised text, and its position in the original line, `line[start:end]`."""
 
     text: str
     start: int
@@ -61,12 +61,12 @@ _PLUGGED_IN: dict[str, Segmenter] = {}
 
 
 def register_segmenter(name: str, segmenter: Segmenter) -> None:
-    """Plug in a segmenter: a function from a line to its words, as `Span`s or as strings in the order of the line.
+    """Register a segmenter: a function from a line to its words, as `Span`s or as strings in the order of the line.
 
-    A vocabulary learnt with it keeps only the name; register the function again before loading.
+    A vocabulary learnt with it stores only the name, so register the function again before loading the vocabulary.
 
     Raises:
-        ValueError: a name that is built in.
+        ValueError: the name of a built-in segmenter.
     """
     if name in BUILT_IN:
         raise ValueError(f"segmenter {name!r} is built in; register yours under another name.")
@@ -79,21 +79,21 @@ def default_segmenter(lang: str) -> str:
 
 
 def word_segmenter(lang: str) -> str:
-    """What cuts a line into words: spaces, or learnt pieces where a language writes none."""
+    """The segmenter that cuts a line into words: at spaces, or into learnt pieces if the language writes none."""
     return "unigram" if written_like(lang) in (*_LONE_LANGUAGES, *MAX_LETTERS) else "words"
 
 
 def normalize(text: str) -> str:
-    """The spelling that vocabularies and dictionaries are matched in.
+    """The spelling in which vocabularies and dictionaries are matched.
 
-    NFKC, no zero-width spaces, small letters, single spaces; Lao and Thai SARA AM in one form whether typed composed,
-    apart or with the tone in between, Lao HO NO and HO MO as two letters, and E E as AE.
+    NFKC, no zero-width spaces, small letters, single spaces. Lao and Thai SARA AM have one form, whether typed as one
+    character, as two, or with the tone in between; Lao HO NO and HO MO are two letters, and E E is AE.
     """
     return " ".join(_NORMALIZER.normalize_str(text).split())
 
 
 def script_normalizer(scripts: Iterable[str], *, keeps_zero_width: bool = False) -> normalizers.Normalizer:
-    """That of `normalize`, with slow steps only for these scripts; with or without zero-width spaces."""
+    """The normalizer of `normalize`, with slow steps only for these scripts, and with or without zero-width spaces."""
     return normalizers.Sequence(_steps(scripts, MARKS if keeps_zero_width else MARKS_AND_SPACES))
 
 
@@ -119,20 +119,20 @@ def _cuts(segmenter: str) -> pre_tokenizers.PreTokenizer:
 
 
 _NORMALIZER = script_normalizer(_SPELLING)
-# A zero-width space is a word boundary that its writer knew; heeding it where pieces are learnt raises the boundary F1
+# A zero-width space is a word boundary marked by the writer. Using it when pieces are learnt raises the boundary F1
 # above from .63 to .67 on lines that have none.
 _CUTTING_NORMALIZER = normalizers.Sequence([normalizers.Replace(ZERO_WIDTH_SPACE, " "), *_steps(_SPELLING)])
 
 
 class Vocabulary:
-    """The words of one language: `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3, then what the training text holds.
+    """The words of one language: `<pad>` 0, `<unk>` 1, `<s>` 2, `</s>` 3, then the words of the training text.
 
     Args:
         lang: language code.
-        tokenizer: of the tokenizers library, with those four ids.
-        segmenter: one of `BUILT_IN`, which the tokenizer carries out itself, or a registered name.
-        piece_model: for `piece_ids`; from words to the subword pieces that all languages share: `<pad>` 0, `<unk>` 1,
-            then `<s>`, `</s>` and Unigram pieces.
+        tokenizer: tokenizer of the tokenizers library, with those four ids.
+        segmenter: one of `BUILT_IN`, which the tokenizer itself carries out, or a registered name.
+        piece_model: tokenizer for `piece_ids`, from words to the subword pieces that all languages share: `<pad>` 0,
+            `<unk>` 1, then `<s>`, `</s>` and Unigram pieces.
     """
 
     def __init__(self, lang: str, tokenizer: Tokenizer, segmenter: str, piece_model: Tokenizer | None = None):
@@ -157,19 +157,19 @@ class Vocabulary:
         """Collect the words of a training text.
 
         Args:
-            lines: of one language.
-            lang: its code.
+            lines: lines of one language.
+            lang: code of the language.
             segmenter: "characters" (Han, kana, Thai, Lao, Khmer and Burmese letters one by one, with their marks; runs
-                of other letters and digits whole), "unigram" (pieces learnt from the lines), "words" (white space and
-                punctuation), "whitespace" (the input's own words), or a registered name; by default that of
+                of other letters and digits whole), "unigram" (pieces learnt from the lines), "words" (cut at white
+                space and punctuation), "whitespace" (the input's own words), or a registered name; by default that of
                 `default_segmenter`.
-            size: words at most, the special ones included; by default `UNIGRAM_SIZE` pieces (`LONE_SIZE` of Chinese and
-                Japanese), and all words otherwise.
-            min_count: words that occur less often (default 1) become `<unk>`; pieces that do (default 2) are cut into
-                smaller ones.
+            size: most words, including the special ones; by default `UNIGRAM_SIZE` pieces (`LONE_SIZE` for Chinese and
+                Japanese), and otherwise all words.
+            min_count: words that occur less often (default 1) become `<unk>`; pieces that occur less often (default 2)
+                are cut into smaller ones.
 
         Raises:
-            ValueError: an unknown segmenter, a text without words, a size too small for the letters of the text.
+            ValueError: an unknown segmenter, a text without words, or a size too small for the letters of the text.
         """
         segmenter = segmenter or default_segmenter(lang)
         lines = list(lines)
@@ -188,7 +188,7 @@ class Vocabulary:
             code = written_like(lang)
             size = size or (LONE_SIZE if code in _LONE_LANGUAGES else UNIGRAM_SIZE)
             longest = MAX_LETTERS.get(code, 16)
-            # The learner reserves memory for all that it is asked for: no more than there are pieces.
+            # The learner reserves memory for as many pieces as it is asked for, so ask for no more than there can be.
             size = min(size, len(SPECIAL_TOKENS) + longest * sum(map(len, lines)))
             tokenizer = _learn(learn_unigram, lang, words, size, min_count=min_count or 2, max_length=longest)
             tokenizer.normalizer, tokenizer.pre_tokenizer = _CUTTING_NORMALIZER, cuts
@@ -205,7 +205,7 @@ class Vocabulary:
         tokenizer.train_from_iterator(lines, trainer)
         if tokenizer.get_vocab_size() <= len(SPECIAL_TOKENS):
             limits = f"a size of {size}" if size else f"min_count={min_count}"
-            raise ValueError(f"{lang}: with {limits} no word of {len(lines)} lines is left; allow more.")
+            raise ValueError(f"{lang}: with {limits} no word of the {len(lines)} lines is left; allow more.")
         return cls(lang, tokenizer, segmenter)
 
     def encode(self, line: str) -> Encoding:
@@ -213,7 +213,7 @@ class Vocabulary:
         return self.encode_batch([line])[0]
 
     def encode_batch(self, lines: Sequence[str]) -> list[Encoding]:
-        """`encode` of many lines at once, on all threads that the tokenizers library may use."""
+        """`encode` for many lines at once, on all threads that the tokenizers library may use."""
         encodings = []
         if self._segment is not None:
             for line in lines:
@@ -226,14 +226,14 @@ class Vocabulary:
         return encodings
 
     def encode_ids(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of `encode_batch`, sooner: nothing is asked where a segment stands."""
+        """The ids of `encode_batch`; faster, because positions are not computed."""
         if self._segment is not None:
             return [encoding.ids for encoding in self.encode_batch(lines)]
         rows = self.tokenizer.encode_batch_fast(list(lines), add_special_tokens=False)
         return [_known(row.ids) for row in rows]
 
     def piece_ids(self) -> tuple[np.ndarray, np.ndarray]:
-        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) how many there are; 0 for `<pad>`."""
+        """(V, P) ids of every word's shared pieces, padded with 0, and (V,) their number, which is 0 for `<pad>`."""
         rows = [[], *(row.ids for row in self.piece_model.encode_batch(self.words[1:], add_special_tokens=False))]
         counts = np.array([len(row) for row in rows])
         table = np.zeros((len(rows), counts.max()), np.int64)
@@ -262,14 +262,14 @@ def learn_vocabularies(
 ) -> dict[str, Vocabulary]:
     """A vocabulary for every language, and the pieces they share.
 
-    Both mappings are by language code: training text, and segmenters where they are not those of `word_segmenter`.
-    `size` and `min_count` are those of `Vocabulary.learn`; there are `pieces` shared pieces at most.
+    Both mappings are by language code: the training text, and segmenters other than those of `word_segmenter`. `size`
+    and `min_count` are as for `Vocabulary.learn`; there are at most `pieces` shared pieces.
     """
     lines = {lang: list(text) for lang, text in lines.items()}
     segmenters = segmenters or {}
     stray = sorted(set(segmenters) - set(lines))
     if stray:
-        raise ValueError(f"a segmenter is given for {', '.join(stray)}, but text only for {', '.join(lines)}.")
+        raise ValueError(f"there is a segmenter for {', '.join(stray)}, but text only for {', '.join(lines)}.")
     learnt: dict[str, Vocabulary] = {}
     words: list[list[str]] = []  # of every line
     for lang, text in lines.items():
@@ -297,11 +297,11 @@ def load_vocabularies(folder: str, languages: Iterable[str], **hub_kwargs) -> di
 
 
 def _unspaced(text: str) -> str:
-    return text.replace(" ", "_")  # one word stays one word where pieces are cut at white space
+    return text.replace(" ", "_")  # keeps a word whole when pieces are cut at white space
 
 
 def _known(ids: Sequence[int]) -> list[int]:
-    """Ids of a text: a special token written in it is text, and unknown."""
+    """Ids of a text; a special token written in it is text, so it becomes unknown."""
     return [id_ if id_ > EOS else UNK for id_ in ids]
 
 
@@ -310,7 +310,7 @@ def _spans(row, ids: list[int], line: str) -> list[Span]:
     spans = []
     limits = [*(start for start, _ in row.offsets[1:]), len(line)]
     for id_, token, (start, end), limit in zip(ids, row.tokens, row.offsets, limits):
-        while end < limit and unicodedata.category(line[end])[0] == "M":  # composed into the letter before
+        while end < limit and unicodedata.category(line[end])[0] == "M":  # a mark composed into the letter before it
             end += 1
         spans.append(Span(_unspaced(normalize(line[start:end])) if id_ == UNK else token, start, end))
     return spans
@@ -326,12 +326,12 @@ def _learn(learner: Callable[..., Tokenizer], name: str, words: Iterable[list[st
 def _plugged_in(name: str, lang: str) -> Segmenter:
     if name not in _PLUGGED_IN:
         known = ", ".join((*BUILT_IN, *sorted(_PLUGGED_IN)))
-        raise ValueError(f"segmenter {name!r} of {lang!r} is none of {known}; give one, or register_segmenter yours.")
+        raise ValueError(f"segmenter {name!r} of {lang!r} is not one of {known}; register yours by register_segmenter.")
     return _PLUGGED_IN[name]
 
 
 def _spans_of(segmenter: Segmenter, line: str) -> list[Span]:
-    """A plugged-in segmenter's words as spans; words given as strings are looked for from left to right."""
+    """The words of a registered segmenter as spans; words given as strings are searched for from left to right."""
     spans, end = [], 0
     for word in segmenter(line):
         if isinstance(word, Span):
@@ -340,7 +340,7 @@ def _spans_of(segmenter: Segmenter, line: str) -> list[Span]:
             word = word.strip()
             start = line.find(word, end)
             if start < 0:
-                raise ValueError(f"the segmenter's word {word!r} is not in the rest of the line, {line[end:]!r}.")
+                raise ValueError(f"the segmenter gave {word!r}, which is not in the rest of the line, {line[end:]!r}.")
             end = start + len(word)
         text = _unspaced(normalize(line[start:end]))
         if text:

@@ -20,15 +20,15 @@ COLUMN = "text"
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences of a file or data set that hold text, and where they stand."""
+    """The sentences of a file or data set that have text, and their line numbers."""
 
-    name: str  # what was read
-    lines: list[int]  # numbers from 1; in Parquet and data sets of rows
+    name: str  # the file or data set
+    lines: list[int]  # line numbers from 1; row numbers in Parquet and data sets
     texts: list[str]  # without outer white space
 
     @classmethod
     def of(cls, name: str, numbered: Iterable[tuple[int, str | None]], problem: str) -> Texts:
-        """Out of numbered lines, those without text passed over; `problem` is the error where none has any."""
+        """From numbered lines, skipping those without text; `problem` is the error message if none has text."""
         lines, texts = [], []
         for number, line in numbered:
             text = (line or "").strip(BLANK)
@@ -41,7 +41,7 @@ class Texts:
 
 
 def as_list(texts: Iterable[str]) -> list[str]:
-    """Texts of any kind as a list; a column of `datasets` is read at once, which takes a hundredth of the time."""
+    """Texts of any kind as a list; a column of `datasets` is read at once, in a hundredth of the time."""
     datasets = sys.modules.get("datasets")  # whoever has a column has imported it
     if datasets is not None and isinstance(texts, datasets.Column):
         return texts[:]
@@ -55,36 +55,36 @@ def is_dataset(text: Any) -> bool:
 
 
 def check_one_split(text: Any) -> None:
-    """Refuse what `datasets` gives where a split in memory is wanted."""
+    """Refuse other objects of `datasets` than a single split in memory."""
     datasets = sys.modules.get("datasets")
     if datasets is None:
         return
     if isinstance(text, datasets.DatasetDict | datasets.IterableDatasetDict):
-        raise ValueError(f"a data set with the splits {', '.join(text)}: give one of them, such as ds[{min(text)!r}].")
+        raise ValueError(f"the data set has the splits {', '.join(text)}; give one of them, such as ds[{min(text)!r}].")
     if isinstance(text, datasets.IterableDataset):
-        raise ValueError("a data set that is streamed is read but once: load it without streaming=True.")
+        raise ValueError("a streamed data set can be read only once; load it without streaming=True.")
 
 
 def numbered_distinct(texts: Iterable[Hashable]) -> tuple[list, np.ndarray]:
-    """Every text once, in the order of the first times, and (N,) the place of each text among them."""
+    """Every distinct text, in the order of first occurrence, and (N,) the place of each text among them."""
     places: dict[str, int] = {}
     rows = [places.setdefault(text, len(places)) for text in texts]
     return list(places), np.array(rows, np.int64)
 
 
 def distinct_rows(*columns: Sequence[str]) -> np.ndarray:
-    """The rows that no row before has, text by text."""
+    """The rows that do not repeat an earlier row in all columns."""
     _, places = numbered_distinct(zip(*columns, strict=True))
     return np.unique(places, return_index=True)[1]
 
 
 def picked(rows: Iterable[int], *columns: Sequence) -> list[list]:
-    """Of every column the items of these rows."""
+    """The items of these rows, for every column."""
     return [[column[row] for row in rows] for column in columns]
 
 
 def file_and_range(text: str) -> tuple[str, range | None]:
-    """A text's file, and the numbers of the lines that `@1-1543` picks of it; None for all of them."""
+    """The file of a text, and the range of lines that `@1-1543` picks from it; None for all lines."""
     match = re.fullmatch(r"(.+)@(\d+-\d+)", text)
     if match is None or Path(text).exists() or hub_parts(match[1]):
         return text, None
@@ -93,13 +93,13 @@ def file_and_range(text: str) -> tuple[str, range | None]:
 
 
 def read_texts(text: str) -> Texts:
-    """Read the sentences of a file (`a.txt@1-1543`: of some lines), `table#column` or Hub id, without blank ones."""
+    """Read the sentences of a file (or some lines: `a.txt@1-1543`), `table#column` or Hub id, without blank lines."""
     file, picked_lines = file_and_range(text)
     whole = _whole(file)
     if picked_lines is None:
         return whole
     numbered = ((line, sentence) for line, sentence in zip(whole.lines, whole.texts) if line in picked_lines)
-    problem = f"{text}: no sentence in these lines; {file} ends with line {whole.lines[-1]}."
+    problem = f"{text}: no sentence in these lines; the last sentence of {file} is in line {whole.lines[-1]}."
     return Texts.of(text, numbered, problem)
 
 
@@ -134,7 +134,7 @@ def _from_hub(name: str, config: str | None, revision: str | None, column: str) 
         rows = load_dataset(name, config, revision=revision, split="train")
     except (OSError, ValueError) as error:
         cause = " ".join(str(error).split())
-        raise FileNotFoundError(f"{name} is neither a file nor to be had from the Hub ({cause}).") from None
+        raise FileNotFoundError(f"{name} is not a file, and could not be loaded from the Hub ({cause}).") from None
     if column not in rows.column_names:
         raise ValueError(
             f"{name} has the columns {', '.join(rows.column_names)}; name one, e.g. #{rows.column_names[0]}."
@@ -143,7 +143,7 @@ def _from_hub(name: str, config: str | None, revision: str | None, column: str) 
 
 
 def check_texts(texts: Sequence[str], name: str = "text") -> None:
-    """Refuse texts that no encoder reads, or not in any useful time; `name` is what errors call them."""
+    """Refuse texts that encoders cannot read, or not in useful time; `name` is what error messages call them."""
     for number, text in enumerate(texts, 1):
         if not isinstance(text, str):
             raise ValueError(f"{name} {number} is {text!r}; give text.")
@@ -153,12 +153,12 @@ def check_texts(texts: Sequence[str], name: str = "text") -> None:
             )
         try:
             text.encode()
-        except UnicodeEncodeError:  # bytes of a command line in another encoding
+        except UnicodeEncodeError:  # bytes of a command line that is in another encoding
             raise ValueError(
                 f"{name} {number}, {text[:30]!r}, is not UTF-8; give UTF-8, in an environment such as LC_ALL=C.UTF-8."
             ) from None
 
 
 def spread_rows(count: int, most: int) -> np.ndarray:
-    """At most so many of `count` row numbers, from all of a text: a long one is often of several kinds in turn."""
+    """At most `most` of `count` row numbers, spread over all of a text, as a long one often changes in kind."""
     return np.linspace(0, count - 1, min(most, count)).astype(int)

@@ -1,4 +1,4 @@
-"""Learning Unigram pieces from small texts, with and without spaces between words."""
+"""Learn Unigram pieces from small texts, with and without spaces between words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from huggingface_hub.utils import are_progress_bars_disabled
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
-# The trainer starts from strings that occur in two different words, so a frequent word that is part of no other would
-# never become a piece. Either of two marks at the end of every word, in turn, makes each word two different ones.
+# The trainer starts from strings that occur in two different words, so a frequent word that is part of no other word
+# would never become a piece. Two marks, put in turn at the end of a word, make two different words of it.
 _MARKS = "\ue000\ue001"
 # Vowels of Thai and Lao that are written before their consonant, and letters that never begin a syllable.
 _LEADING = "เแโใไເແໂໃໄ"
@@ -24,11 +24,11 @@ _LETTER_WITH_MARKS = re.compile(
 )
 
 _HAN = pre_tokenizers.Split(Regex(r"\p{Han}"), "isolated")
-_LONGEST = 1_000  # letters of a word, or of a phrase where a script has no spaces
-_PARTS = 20  # of a longer one that are learnt from
-_SHOWN = 300_000  # letters from which learning takes seconds
-# Two ways to cut a word are often equally likely, and then the last digit of the trainer's sums, which changes from run
-# to run, would choose. Every piece is made less likely than the one before it by this much, far above that digit.
+_LONGEST = 1_000  # most letters of a word, or of a phrase if a script has no spaces
+_PARTS = 20  # number of parts of a longer one that are used
+_SHOWN = 300_000  # number of letters from which on learning takes seconds
+# Two ways to cut a word are often equally likely. The last digit of the trainer's sums, which changes from run to run,
+# would then decide. So every piece is made less likely than the one before it by this much, far above that digit.
 _TIE_BREAK = 1e-9
 
 
@@ -40,17 +40,17 @@ def learn_unigram(
     min_count: int = 2,
     max_length: int = 16,
 ) -> Tokenizer:
-    """Learn pieces of words by maximum likelihood: a tokenizer that cuts at white space and then into pieces.
+    """Learn pieces of words by maximum likelihood; gives a tokenizer that cuts at white space and then into pieces.
 
-    Pieces that no Thai or Lao syllable could begin or end with are left out, and rare ones; letters always stay, alone
-    and with the marks they have in the text.
+    Pieces with which no Thai or Lao syllable can begin or end are left out, and so are rare ones. Letters always stay,
+    alone and with the marks they have in the text.
 
     Args:
-        words: the words of each line, without white space inside; where a script has no spaces, whole phrases.
-        size: pieces at most, special ones included.
-        special_tokens: with ids from 0; the second one stands for what is unknown.
-        min_count: occurrences that a piece of several letters needs.
-        max_length: letters of a piece at most.
+        words: the words of each line, without white space inside; whole phrases if a script has no spaces.
+        size: most pieces, including special ones.
+        special_tokens: special tokens, which get ids from 0; the second one stands for unknown text.
+        min_count: least number of occurrences of a piece of several letters.
+        max_length: most letters of a piece.
     """
     counts = _counted(words, size, len(special_tokens))
     tokenizer, special, pieces = _trained(
@@ -67,16 +67,16 @@ def learn_unigram(
 
 
 def _twice(counts: Counter[str]) -> Iterator[str]:
-    """Every word as often as it occurs, with either of two marks in turn."""
+    """Every word as often as it occurs, with two marks in turn at its end."""
     for word, count in counts.items():
         for number in range(count):
             yield word + _MARKS[number % 2]
 
 
 def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_tokens: Sequence[str]) -> Tokenizer:
-    """Learn what words have in common: parts of two different words or more, and letters.
+    """Learn what words have in common: parts of two or more different words, and letters.
 
-    Han characters are pieces by themselves. Every different word counts once, or frequent ones would be pieces whole.
+    Han characters are pieces by themselves. Every distinct word counts once, or frequent ones would be whole pieces.
     Arguments are those of `learn_unigram`.
     """
     counts = Counter([*_counted(words, size, len(special_tokens))])
@@ -94,13 +94,13 @@ def learn_shared_pieces(words: Iterable[Sequence[str]], size: int, special_token
 
 
 def _counted(words: Iterable[Sequence[str]], size: int, special: int) -> Counter[str]:
-    """How often each word occurs; ValueError for no words, or fewer pieces than letters and special ones."""
+    """How often each word occurs; ValueError if there are no words, or fewer pieces than letters and special tokens."""
     counts: Counter[str] = Counter()
     for line in words:
         for word in line:
             counts.update(_stretches(word))
     if not counts:
-        raise ValueError("no word to learn pieces from; give text.")
+        raise ValueError("there is no word to learn pieces from; give text.")
     least = len(_letters(counts)) + special
     if size < least:
         raise ValueError(f"{size} pieces are fewer than the {least} letters of the text; allow more.")
@@ -108,7 +108,7 @@ def _counted(words: Iterable[Sequence[str]], size: int, special: int) -> Counter
 
 
 def _letters(words: Iterable[str]) -> set[str]:
-    """The letters of words, alone and with their marks: these are always pieces."""
+    """The letters of words, alone and with their marks, which are always pieces."""
     letters: set[str] = set()
     for word in words:
         letters.update(word, _LETTER_WITH_MARKS.findall(word))
@@ -126,8 +126,9 @@ def _trained(
 ) -> tuple[Tokenizer, list, dict[str, float]]:
     """A tokenizer, its special pieces, and the others with their scores.
 
-    `sentences` are the words as often as they count; no piece crosses `cuts` or white space. Pieces are in alphabetical
-    order: the trainer's own changes from run to run, and the seeded start of a word's vector with it.
+    `sentences` are the words, each as often as it counts; no piece crosses `cuts` or white space. Pieces are in
+    alphabetical order, because the trainer's own order changes from run to run, and the seeded start of a word's vector
+    with it.
     """
     always = _letters(counts)
     letters = {letter for letter in always if len(letter) == 1}
@@ -136,7 +137,7 @@ def _trained(
     white = pre_tokenizers.WhitespaceSplit()
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([white, *cuts]) if cuts else white
     trainer = trainers.UnigramTrainer(
-        vocab_size=size - len(always - letters),  # letters with marks are put in below
+        vocab_size=size - len(always - letters),  # letters with marks are added below
         unk_token=special_tokens[1],
         special_tokens=list(special_tokens),
         initial_alphabet=sorted(letters),
@@ -157,16 +158,16 @@ def _trained(
 
 
 def _stretches(word: str) -> Iterator[str]:
-    """A word, or the first parts of one that is too long for any language: on long ones the trainer may die."""
+    """A word, or the first parts of one that is too long for any language, as the trainer may crash on long words."""
     return (word[start : start + _LONGEST] for start in range(0, min(len(word), _PARTS * _LONGEST), _LONGEST))
 
 
 def settle(tokenizer: Tokenizer, lines: Sequence[str], special: int) -> None:
-    """Give Unigram pieces the logarithms of their shares of the text, cut with the scores that they have.
+    """Set the scores of Unigram pieces to the logarithms of their shares of the text, as cut with their present scores.
 
-    The trainer's scores differ a little from run to run, the pieces and how they cut a text hardly ever: after this the
-    same text gives the same tokenizer, to the byte. The first `special` ids keep their scores, all
-    others have few enough digits to be the same when they are read again.
+    The trainer's scores differ a little from run to run, but the pieces, and how they cut a text, hardly ever do. After
+    this the same text gives the same tokenizer, to the byte. The first `special` ids keep their scores; all others are
+    rounded to few enough digits to be the same after they are saved and read.
     """
     for _ in range(2):
         counts: Counter[int] = Counter()
@@ -186,7 +187,7 @@ def _set_pieces(tokenizer: Tokenizer, special: list, pieces: dict[str, float]) -
 
 
 def _can_stand_alone(piece: str) -> bool:
-    """Whether several letters may be a piece: no mark or bound vowel first, and last no vowel that needs more."""
+    """Whether several letters may be a piece: they begin with no mark or bound vowel, and end with no leading vowel."""
     if len(piece) < 2 or not set(piece).isdisjoint(_MARKS):
         return False
     return unicodedata.category(piece[0])[0] != "M" and piece[0] not in _FOLLOWING and piece[-1] not in _LEADING

@@ -1,15 +1,15 @@
-"""One folder a method, what they share, and the one list of them: `METHODS`.
+"""One folder for each method, the code that methods share, and the list of them: `METHODS`.
 
-A method's package offers six names:
+A method's package has six names:
 
-- `Arguments` and `TRAINING_DEFAULTS`: what its recipe takes, and what the Trainer's arguments are where nobody says.
-- `prepare(rows, training_args)`: read and encode what several runs have in common, whose options are `rows`.
+- `Arguments` and `TRAINING_DEFAULTS`: the options of its recipe, and its defaults for the Trainer's arguments.
+- `prepare(rows, training_args)`: read and encode what several runs, whose options are `rows`, have in common.
 - `run(recipe, training_args, prepared)`: train and measure one model; gives a `publishing.Run`.
-- `measure(recipe, training_args, folder)`: the same measurement of a folder that was written, as a `publishing.Run`
-  without training, and the text that was read for it.
+- `measure(recipe, training_args, folder)`: the same measurement of a written folder, as a `publishing.Run` without
+  training, and the text that was read for it.
 - `card(recipe, prepared, run)`: what its model card says.
 
-One whose recipe writes several folders also has `one_by_one(recipe, training_args)`, the options of each.
+A method whose recipe writes several folders also has `one_by_one(recipe, training_args)`, the options for each folder.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from types import ModuleType
 class Method:
     """A method."""
 
-    name: str  # of its folder here, its recipe, its configurations and its row in cards
+    name: str  # name of its folder here, its recipe, its configurations and its row in cards
     model: str  # its class in `hfxling.models`
-    is_head: bool = False  # it learns a head on the vectors of a frozen encoder, from the text or from files
-    is_counted: bool = False  # it is counted and not trained by steps: most arguments of the Trainer say nothing
+    is_head: bool = False  # it learns a head on a frozen encoder's vectors, computed from text or read from files
+    is_counted: bool = False  # it is counted, not trained by steps: most arguments of the Trainer have no effect
 
 
 METHODS = {

@@ -1,4 +1,4 @@
-"""A head behind a loaded model of sentence-transformers, whatever modules that one has."""
+"""A head appended to a loaded sentence-transformers model, whatever modules that has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hfxling.models.stock import ROUTES, stock_files, write_files
 
 
 def check_has_no_routes(base: SentenceTransformer) -> None:
-    """Refuse a model that treats its texts differently already."""
+    """Refuse a model that already treats some texts differently from others."""
     if any(isinstance(module, stock.Router) for module in base):
         raise ValueError("the model has routes: it treats its texts differently already; give one without a Router.")
 
@@ -29,14 +29,14 @@ def append_head(
     prompt: str | None,
     card: SentenceTransformerModelCardData | None = None,
 ) -> SentenceTransformer:
-    """The model's modules and, as in a published folder, the head's; one prompt for every text.
+    """The model's modules followed, as in a published folder, by the head's; all texts get the same prompt.
 
     Args:
-        base: what the head was fitted on, which stays as it is.
-        head: of one of the methods on frozen vectors.
-        languages: codes that routes are named after; without any they are called after queries and documents.
-        prompt: put before every text, if any.
-        card: what `save_pretrained` writes a card from.
+        base: the model that the head was fitted on; it is not changed.
+        head: the head, of a method on frozen vectors.
+        languages: codes after which routes are named; without any they are named after queries and documents.
+        prompt: text put before every sentence, if any.
+        card: the data from which `save_pretrained` writes a card.
 
     Raises:
         ValueError: weights that are not finite.
@@ -59,7 +59,7 @@ def append_head(
 
 
 def _stock_modules(steps: list[tuple], size: int) -> list[torch.nn.Module]:
-    """What follows encoder and pooling in a published folder: `stock_files` is the one description of it."""
+    """The modules that follow encoder and pooling in a published folder, which `stock_files` alone describes."""
     contents, tensors = stock_files(steps, size, "mean")
     with TemporaryDirectory(prefix="hfxling-") as folder:
         write_files(Path(folder), contents, tensors)

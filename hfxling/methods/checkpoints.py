@@ -1,4 +1,4 @@
-"""Checkpoints: which one a run goes on from, whether it is sound, and whether it is this run's."""
+"""Checkpoints: from which one a run continues, whether it is whole, and whether it belongs to this run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from transformers import TrainingArguments
 
-RECORD = "hfxling_run.json"  # in a checkpoint: what decides how its training goes on
-# What may be another when a run goes on: how it is tested, described and bounded, how a batch is divided among
+RECORD = "hfxling_run.json"  # file in a checkpoint: the settings that determine how its training continues
+# Settings that may change when a run continues: how it is tested, described and limited, how a batch is divided among
 # processes, and where files are kept. The text itself is compared, not the name of its source.
 _MAY_CHANGE = {
     *("test_data", "test_split", "test_vectors", "data_name", "data_licence", "limits", "cache_dir", "cpu_seconds"),
@@ -26,7 +26,7 @@ _MAY_CHANGE = {
 _OF_THE_TRAINER = (
     "seed",
     "data_seed",
-    "gradient_accumulation_steps",  # pairs of other steps are no negatives
+    "gradient_accumulation_steps",  # pairs of other accumulation steps are no negatives
     "learning_rate",
     "lr_scheduler_type",
     "warmup_steps",
@@ -37,10 +37,10 @@ _OF_THE_TRAINER = (
 
 
 def checkpoint_of(training_args: TrainingArguments) -> str | None:
-    """The folder that `resume_from_checkpoint` names, without a value the newest whole one of `output_dir`.
+    """The checkpoint that `resume_from_checkpoint` names; if it has no value, the newest whole one in `output_dir`.
 
     Raises:
-        ValueError: no checkpoint there, or a damaged one; an older whole one is named where there is one.
+        ValueError: no checkpoint there, or a damaged one; the newest whole one is named if there is one.
     """
     asked = training_args.resume_from_checkpoint
     if asked is None or str(asked).lower() in ("", "false"):
@@ -49,14 +49,14 @@ def checkpoint_of(training_args: TrainingArguments) -> str | None:
     newest = newest_checkpoint(folder)
     chosen = newest if str(asked).lower() == "true" else asked
     if chosen is None or not _is_whole(Path(chosen)):
-        advice = f"the newest whole one is {newest}" if newest else "leave it out to start anew"
+        advice = f"the newest whole one is {newest}" if newest else "leave the option out to start anew"
         raise ValueError(f"resume_from_checkpoint={asked}: no whole checkpoint in {chosen or folder}; {advice}.")
     return str(chosen)
 
 
 def newest_checkpoint(folder: Path) -> str | None:
-    """The newest whole checkpoint of an output folder; what a kill left unfinished or damaged is passed over."""
-    folders: dict[int, Path] = {}  # by the step that they were saved at
+    """The newest whole checkpoint of an output folder; those that a kill left unfinished or damaged are skipped."""
+    folders: dict[int, Path] = {}  # by the step at which they were saved
     for path in folder.glob("checkpoint-*"):
         step = path.name.removeprefix("checkpoint-")
         if step.isdigit():
@@ -68,7 +68,7 @@ def newest_checkpoint(folder: Path) -> str | None:
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether the Trainer finished it, and its weights and states of optimizer, schedule and chance can be read."""
+    """Whether the Trainer finished it, and weights and states (optimizer, schedule, random generators) can be read."""
     if not (checkpoint / "trainer_state.json").is_file():  # the Trainer writes it last
         return False
     for path in (*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")):
@@ -80,7 +80,7 @@ def _is_whole(checkpoint: Path) -> bool:
             return False
     for path in checkpoint.glob("*.safetensors"):
         try:
-            with safe_open(path, "pt"):  # looks at the header, and whether the file is as long as that says
+            with safe_open(path, "pt"):  # checks the header, and that the file has the length it states
                 pass
         except (SafetensorError, OSError):
             return False
@@ -88,9 +88,9 @@ def _is_whole(checkpoint: Path) -> bool:
 
 
 def age_checkpoints(folder: Path) -> None:
-    """Give checkpoints of the future times in the past, in their order.
+    """Give checkpoints with times in the future times in the past, in the same order.
 
-    The Trainer deletes the oldest by their times: where the clock went back it would keep these and delete the new one.
+    The Trainer deletes the oldest ones by time. If the clock went back it would keep these and delete the new one.
     """
     now = time.time()
     latest_first = sorted(folder.glob("checkpoint-*"), key=lambda path: path.stat().st_mtime, reverse=True)
@@ -100,7 +100,7 @@ def age_checkpoints(folder: Path) -> None:
 
 
 def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> dict[str, Any]:
-    """What decides how a training goes on: the recipe's options, the Trainer's that matter, and the text."""
+    """What determines how training continues: the recipe's options, the Trainer's that matter, and the text."""
     record = {}
     for field in fields(recipe):
         if field.name not in _MAY_CHANGE:
@@ -110,11 +110,11 @@ def run_record(recipe: Any, training_args: TrainingArguments, corpus: Any) -> di
         record[name] = getattr(value, "value", value)  # of an enumeration
     record["batch_size"] = training_args.per_device_train_batch_size * training_args.world_size
     record["training text"] = corpus.revision()
-    return json.loads(json.dumps(record, default=str))  # as it is read back: tuples would not equal JSON's lists
+    return json.loads(json.dumps(record, default=str))  # as it will be read back: tuples would not equal JSON's lists
 
 
 def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:
-    """Refuse to go on from a checkpoint of another training; one without a record is an older version's."""
+    """Refuse to continue from a checkpoint of another training; one without a record is from an older version."""
     if checkpoint is None:
         return
     path = Path(checkpoint) / RECORD
@@ -125,5 +125,5 @@ def check_record(checkpoint: str | None, record: Mapping[str, Any]) -> None:
         if name in earlier and earlier[name] != value:
             raise ValueError(
                 f"resume_from_checkpoint={checkpoint}: it was trained with {name}={earlier[name]!r}, not {value!r}; "
-                "give the same, or leave resume_from_checkpoint out to start anew."
+                "give the same value, or leave resume_from_checkpoint out to start anew."
             )

@@ -1,4 +1,4 @@
-"""What can be refused of the Trainer's arguments before anything is read."""
+"""Checks of the Trainer's arguments that are possible before anything is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers.integrations.integration_utils import (
 from hfxling.files import check_place
 from hfxling.values import check_least, check_seed
 
-# The least value of counts that the Trainer takes as they come.
+# The least values of counts, which the Trainer does not check.
 _LEAST = {
     "per_device_train_batch_size": 1,
     "per_device_eval_batch_size": 1,
@@ -42,15 +42,17 @@ def check_trainer(training_args: TrainingArguments) -> None:
     available = get_available_reporting_integrations()
     for name in [reported] if isinstance(reported, str) else reported or []:
         if name not in (*INTEGRATION_TO_CALLBACK, "all", "none"):
-            raise ValueError(f"report_to={name!r} is none of {', '.join(INTEGRATION_TO_CALLBACK)}, all and none.")
+            raise ValueError(f"report_to={name!r} is not one of {', '.join(INTEGRATION_TO_CALLBACK)}, all and none.")
         # transformers has a callback for flyte, but never lists it as available.
         if name in INTEGRATION_TO_CALLBACK and name not in available and name != "flyte":
             here = ", ".join((*available, "none"))
-            raise ValueError(f"report_to={name!r}: its package is not installed; install it, or choose of {here}.")
+            raise ValueError(f"report_to={name!r}: its package is not installed; install it, or choose from {here}.")
 
 
 def refuse_evaluation(training_args: TrainingArguments | None, what: str) -> None:
-    """Refuse --eval_strategy where nothing is tested while it is trained; `what` is trained."""
+    """Refuse --eval_strategy for a model that is not tested during training; `what` names the model."""
     if training_args is not None and training_args.eval_strategy != "no":
         strategy = training_args.eval_strategy.value
-        raise ValueError(f"eval_strategy={strategy!r}: {what} is tested before and after, not between; leave it out.")
+        raise ValueError(
+            f"eval_strategy={strategy!r}: {what} is tested before and after training, not during it; leave it out."
+        )

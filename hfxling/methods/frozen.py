@@ -1,4 +1,4 @@
-"""Frozen vectors: an encoder or files that are named, and the vectors of a corpus that they give."""
+"""Frozen vectors of a corpus, from an encoder or from files."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from hfxling.models.pooling import POOLING_MODES
 from hfxling.sentences.neighbours import unit_or_zero
 
 logger = logging.getLogger(__name__)
-_TOKEN = {"cls": "first", "last": "last"}  # that a mode of pooling takes
+_TOKEN = {"cls": "first", "last": "last"}  # mode of pooling -> the token that it takes
 
 Sides = tuple[np.ndarray, np.ndarray]  # (N, H) vectors of the source and of the target
 
 
 class EncoderSettings:
-    """What settings with an encoder say of it by `base_model`, `base_revision` and `prompt`."""
+    """Base of settings with an encoder, given by `base_model`, `base_revision` and `prompt`."""
 
     @property
     def hub_kwargs(self) -> dict:
-        """Where of the Hub repository the encoder is."""
+        """Keyword arguments that say at which revision of its Hub repository the encoder is."""
         return {"revision": self.base_revision} if self.base_revision else {}
 
     @property
     def text_prompt(self) -> str | None:
-        """What is put before every text: what was given, or what the encoder wants."""
+        """The text put before every sentence: the prompt that was given, or the encoder's own."""
         if self.prompt is not None:
             return self.prompt or None  # "" asks for none
         if self.base_model is None:
@@ -93,7 +93,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
         return self.key_of((*FROZEN_KEYS, "layer", "pooling"))
 
     def is_possible(self) -> bool:
-        """Whether the encoder is deep enough: a study of layers leaves out those that a smaller one lacks."""
+        """Whether the encoder has the layer: a study of layers leaves out those that a smaller encoder lacks."""
         layer = self.layer_index
         if layer is None or isinstance(layer, str) or self.base_model is None:
             return True
@@ -101,7 +101,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
         return deepest <= self.encoder_config().num_hidden_layers
 
     def with_encoder_of(self, folder: Path) -> Self:
-        """The same with a published folder's own encoder, which stops at the layer; as they are where there is none."""
+        """These arguments with a published folder's own encoder, cut after the layer; unchanged without an encoder."""
         return self if self.base_model is None else replace(self, base_model=str(folder), base_revision=None)
 
     def encoder_config(self) -> PreTrainedConfig:
@@ -110,7 +110,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
             return AutoConfig.from_pretrained(self.base_model, trust_remote_code=False, **self.hub_kwargs)
 
     def encoder(self, views: Sequence[View] | None = None, device: str | None = None) -> FrozenEncoder:
-        """The frozen encoder, with the arguments' own view or several; by default on a GPU when there is one."""
+        """The frozen encoder, with the arguments' own view or several; by default on a GPU if there is one."""
         return FrozenEncoder(
             self.base_model,
             views or [(self.layer_index, self.pooling)],
@@ -122,7 +122,7 @@ class FrozenArguments(EncoderSettings, TextArguments):
         )
 
 
-# What decides the text and the encoder of a run, the layer and pooling that are read off it apart.
+# The options that determine the text and the encoder of a run, except for layer and pooling.
 FROZEN_KEYS = (
     *TEXT_KEYS,
     "base_model",
@@ -136,7 +136,7 @@ FROZEN_KEYS = (
 
 
 def check_choices(settings: object, choices: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a value that is none of its field's choices."""
+    """Refuse a value that is not among its field's choices."""
     for name, allowed in choices.items():
         if getattr(settings, name) not in allowed:
             raise ValueError(f"{name}={getattr(settings, name)!r} is not one of {', '.join(allowed)}.")
@@ -144,20 +144,20 @@ def check_choices(settings: object, choices: Mapping[str, Sequence[str]]) -> Non
 
 @dataclass(frozen=True, eq=False)
 class PairVectors:
-    """Frozen vectors of a language pair's text: what a head is fitted on and tested with."""
+    """Frozen vectors of a language pair's text, on which a head is fitted and tested."""
 
     languages: Pair  # codes of source and target
-    train: Sides  # (N, H) of the training text's source and target, row by row translations
-    test: Sides  # the same of the test text; none where there is no such text
-    layers: tuple[int, ...] | None = None  # where the vectors of several stand side by side, (N, layers * H), which
-    prompt: str | None = None  # was put before every text
+    train: Sides  # (N, H) vectors of the training text's source and target, row by row translations
+    test: Sides  # the same for the test text; without rows if there is no test text
+    layers: tuple[int, ...] | None = None  # the layers whose vectors stand side by side, (N, layers * H); None for one
+    prompt: str | None = None  # the text put before every sentence
 
     def draw(self, fraction: float, seed: int) -> tuple[np.ndarray, PairVectors]:
-        """The row numbers of a random share of the training pairs, and these vectors with that share alone."""
+        """The row numbers of a random share of the training pairs, and a copy with only that share."""
         count = len(self.train[0])
         kept = round(count * fraction)
         if kept < 1:
-            raise ValueError(f"fraction={fraction}: nothing is left of {count} pairs; give more.")
+            raise ValueError(f"fraction={fraction}: no pair of {count} is left; give a larger share.")
         if kept == count:
             return np.arange(count), self
         rows = np.random.default_rng(seed).permutation(count)[:kept]
@@ -173,20 +173,21 @@ def frozen_vectors(
 ) -> FrozenVectors:
     """The frozen vectors of all text, from one pass of the encoder, or from files.
 
-    Sets the corpus' `coverage`, and warns where the encoder's vocabulary does not cover a language.
+    Sets the corpus' `coverage`, and warns if the encoder's vocabulary does not cover a language.
 
     Args:
         frozen: the encoder, or the files.
-        corpus: with or without test text.
+        corpus: the text, with or without test text.
         views: (layer, pooling) of every kind of vector; by default that of `frozen`.
-        device: of the encoder.
+        device: device of the encoder.
 
     Returns:
-        Those of every language pair's text by (layer, pooling), and of both sides of every test set with human scores.
+        The vectors of every language pair's text, by (layer, pooling), and those of both sides of every test set with
+        human scores.
 
     Raises:
         ValueError: malformed vectors.
-        FileNotFoundError: a file or encoder that is not there.
+        FileNotFoundError: a missing file or encoder.
     """
     views = list(views or [(frozen.layer_index, frozen.pooling)])
     if frozen.train_vectors:
@@ -214,16 +215,16 @@ def frozen_vectors(
 
 
 def _warn_of_pooling(frozen: FrozenArguments, views: Sequence[View]) -> None:
-    """Say that an encoder pools otherwise by itself than by the mean, where nobody asked for anything else."""
+    """Warn that an encoder does not itself pool by the mean, if that default was kept."""
     own = pooled_by(frozen.base_model, frozen.base_revision).mode
     if own != "mean" and all(pooling == "mean" for _, pooling in views):
         logger.warning(
-            "%s pools by its %s token, not by the mean: --pooling %s does", frozen.base_model, _TOKEN[own], own
+            "%s pools by its %s token, not by the mean; give --pooling %s", frozen.base_model, _TOKEN[own], own
         )
 
 
 def _coverage_line(encoder: FrozenEncoder, corpus: Corpus) -> str:
-    """How the encoder's vocabulary covers each language's texts, for the card; bad coverage is warned of."""
+    """How the encoder's vocabulary covers each language's texts, for the card; warns of bad coverage."""
     texts: dict[str, list[str]] = {}
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, ("source", "target")):
@@ -237,7 +238,7 @@ def _coverage_line(encoder: FrozenEncoder, corpus: Corpus) -> str:
 
 
 def _from_files(frozen: FrozenArguments, corpus: Corpus, views: Sequence[View]) -> FrozenVectors:
-    """The vectors that `train_vectors` and `test_vectors` name, whatever the view."""
+    """The vectors from the files of `train_vectors` and `test_vectors`, the same for every view."""
     pairs, scored = [], []
     given, tests = [], []  # all vectors; (source texts, target texts, vectors) of every test set
     for test in corpus.scored:
@@ -270,7 +271,7 @@ def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
         else:
             key, files = name, entry
         if key in named:
-            raise ValueError(f"{option}: {key} is given twice; give one entry of each.")
+            raise ValueError(f"{option}: {key} is given twice; give one entry for each.")
         named[key] = files
     paths = joined_files(named.get(name, ""))
     if len(paths) != 2:
@@ -284,8 +285,8 @@ def _read_vectors(option: str, entries: Sequence[str], name: str, rows: int) -> 
 def _check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Sequence[tuple]) -> None:
     """Refuse given vectors of different widths.
 
-    Where the encoder is given too, also those that are not the encoder's: the published model would not be the one that
-    was measured.
+    If the encoder is given, too, also refuse vectors that are not the encoder's, because the published model would not
+    be the measured one.
     """
     widths = {array.shape[1] for array in chain.from_iterable(given)}
     if len(widths) > 1:
@@ -294,7 +295,9 @@ def _check_vectors(frozen: FrozenArguments, given: Sequence[Sides], tests: Seque
         return
     encoder = frozen.encoder()
     if widths != {encoder.hidden_size}:
-        raise ValueError(f"the vectors are {widths.pop()} wide, those of {frozen.base_model} {encoder.hidden_size}.")
+        raise ValueError(
+            f"the vectors have width {widths.pop()}, but those of {frozen.base_model} have width {encoder.hidden_size}."
+        )
     for *texts, vectors in tests:
         for side, lines, rows in zip(("source", "target"), texts, vectors):
             cosine = (unit_or_zero(encoder(lines[:8])[:, 0]) * unit_or_zero(rows[:8])).sum(1)

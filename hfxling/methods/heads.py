@@ -1,4 +1,4 @@
-"""What all heads on frozen vectors share: the run from text to a folder, ranking before and after, assembling."""
+"""Code shared by all heads on frozen vectors: the run from text to folder, ranking before and after, assembling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .checks import refuse_evaluation
 from .frozen import FrozenArguments, PairVectors, frozen_vectors
 from .publishing import Run, training_cost
 
-Embed = Callable[[np.ndarray, str], np.ndarray]  # (N, H) frozen vectors and their language to (N, D)
+Embed = Callable[[np.ndarray, str], np.ndarray]  # from (N, H) frozen vectors and their language to (N, D)
 
 
 def rank_pair(
@@ -36,7 +36,7 @@ def rank_pair(
     similarities: Sequence[str] = ("cosine",),
     centerings: Sequence[str] = ("none",),
 ) -> list[Ranking]:
-    """How the test text of a pair finds its translations, in both directions, after `embed`.
+    """Rank the translations of a pair's test text, in both directions, by the vectors that `embed` gives.
 
     The similarities are `methods` of `rank_translations`; the centring "train" subtracts the training text's means.
     """
@@ -67,7 +67,7 @@ def _embedded(embed: Embed, sides: Sequence[np.ndarray], languages: Sequence[str
 def apply_rows(
     function: Callable[[Tensor], Tensor], vectors: np.ndarray, device: torch.device | None = None
 ) -> np.ndarray:
-    """A function of (n, H) float32 tensors on (N, H) vectors, block by block."""
+    """Apply a function of (n, H) float32 tensors to (N, H) vectors, block by block."""
     writable = np.array(vectors, dtype=np.float32)  # a copy: torch warns of read-only arrays, such as mapped files
     mapped = []
     for block in torch.from_numpy(writable).split(65536):
@@ -76,25 +76,25 @@ def apply_rows(
 
 
 def replace_arguments(training_args: TrainingArguments, **changes) -> TrainingArguments:
-    """A copy of the Trainer's arguments with other values, which are not checked anew."""
-    changed = copy.copy(training_args)  # `dataclasses.replace` would drop what is no field, such as `run_record`
+    """A copy of the Trainer's arguments with other values, which are not checked again."""
+    changed = copy.copy(training_args)  # `dataclasses.replace` would drop attributes that are no fields (`run_record`)
     for key, value in changes.items():
         setattr(changed, key, value)
     return changed
 
 
 def head_trainer_arguments(training_args: TrainingArguments) -> TrainingArguments:
-    """The Trainer's arguments for training on cached vectors: it neither drops columns nor pushes checkpoints."""
+    """The Trainer's arguments for training on cached vectors, without dropping columns or pushing checkpoints."""
     return replace_arguments(training_args, remove_unused_columns=False, push_to_hub=False)
 
 
 def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) -> StockModel:
-    """A head on its encoder, ready to be written; on nothing where only vectors were given."""
+    """A head on its encoder, ready to be written; the head alone if only vectors were given."""
     if frozen.base_model is None:
         model = cls(head.config)
     else:
         settings = head.config.head_dict()
-        # The recipe and the encoder say these: a siamese head of a single layer is fitted without its number.
+        # Set by the recipe and the encoder: a siamese head on a single layer is fitted without knowing its number.
         for name in ("hidden_size", "layer", "pooling"):
             settings.pop(name)
         model = cls.from_encoder(
@@ -109,7 +109,7 @@ def assemble(cls: type[StockModel], head: nn.Module, frozen: FrozenArguments) ->
 
 
 def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> None:
-    """Write a head on its encoder with the tokenizer, or a head alone where only vectors were given."""
+    """Write a head on its encoder with the tokenizer, or a head alone if only vectors were given."""
     tokenizer = limit = None
     if frozen.base_model is not None:
         tokenizer = load_tokenizer(frozen.base_model, frozen.hub_kwargs)
@@ -119,13 +119,13 @@ def write_frozen(frozen: FrozenArguments, model: StockModel, folder: Path) -> No
 
 @dataclass
 class PreparedPairs:
-    """The text of runs and its frozen vectors, language pair by language pair."""
+    """The text of runs, and its frozen vectors by language pair."""
 
     corpus: Corpus
     vectors: list[PairVectors]
 
 
-Fit = Callable[[Sequence[PairVectors]], tuple[nn.Module, dict]]  # vectors to a head, and what was reached
+Fit = Callable[[Sequence[PairVectors]], tuple[nn.Module, dict]]  # from vectors to a head and what was reached
 
 
 def retrieval_results(
@@ -139,10 +139,11 @@ def retrieval_results(
     similarities: Sequence[str] = ("cosine",),
     centerings: Sequence[str] = ("none",),
 ) -> list[EvalResult]:
-    """P@1 and P@5 before and after, both directions, each "after" row tested against its "before".
+    """P@1 and P@5 before and after, in both directions, each "after" row tested against its "before".
 
-    `before` gives the frozen vectors as they are compared, `after` for every language pair what the finished model
-    makes of them; a pair without test text has no rows. `similarities` and `centerings` are those of `rank_pair`.
+    `before` gives the frozen vectors as they are compared; `after` has, for every language pair, the function that
+    gives the finished model's vectors. A pair without test text has no rows. `similarities` and `centerings` are as for
+    `rank_pair`.
     """
     how = {"similarities": similarities, "centerings": centerings}
     results = []
@@ -157,7 +158,7 @@ def retrieval_results(
 
 
 def final_vectors(prepared: PreparedPairs, after: Sequence[Embed], *, model: str, seed: int) -> list[FinalVectors]:
-    """What a finished model gives for all test text, and for some of the training text; as `retrieval_results`."""
+    """A finished model's vectors of all test text and of some training text; arguments as for `retrieval_results`."""
     finished = []
     for pair, vectors, embed in zip(prepared.corpus.pairs, prepared.vectors, after):
         if not len(pair.test):
@@ -170,24 +171,24 @@ def final_vectors(prepared: PreparedPairs, after: Sequence[Embed], *, model: str
 
 
 def as_it_came(vectors: np.ndarray, language: str) -> np.ndarray:
-    """The vectors that the encoder gave."""
+    """The encoder's vectors, unchanged."""
     return np.asarray(vectors)
 
 
 def corpus_with_test(recipe: FrozenArguments, training_args: TrainingArguments | None = None) -> Corpus:
-    """The text of a head that is fitted in one go and tested before and after."""
+    """The text for a head that is fitted in one go and tested before and after."""
     refuse_evaluation(training_args, "a head")
     corpus = load_corpus(recipe)
     if not any(len(pair.test) for pair in corpus.pairs):
         raise ValueError(
-            f"{' '.join(recipe.train_data)}: no test text; give --test_data, such as my.zh+my.vi@1501-2000 beside "
-            "--train_data my.zh+my.vi@1-1500."
+            f"{' '.join(recipe.train_data)}: there is no test text; give --test_data, such as my.zh+my.vi@1501-2000 "
+            "with --train_data my.zh+my.vi@1-1500."
         )
     return corpus
 
 
 def prepare_pairs(rows: Sequence[FrozenArguments], training_args: TrainingArguments | None = None) -> PreparedPairs:
-    """`prepare` of a method whose runs differ in the head alone: text and vectors of all language pairs."""
+    """`prepare` for a method whose runs differ only in the head: text and vectors of all language pairs."""
     corpus = corpus_with_test(rows[0], training_args)
     by_view, _ = frozen_vectors(rows[0], corpus)
     (vectors,) = by_view.values()
@@ -201,7 +202,7 @@ def run_head(
     training_args: TrainingArguments,
     prepared: PreparedPairs,
 ) -> Run:
-    """`run` of such a method: fit the head, rank the test text before and after, and say how the folder is written."""
+    """`run` for such a method: fit the head, rank the test text before and after, and say how to write the folder."""
     with training_cost() as cost:
         head, reached = fit(prepared.vectors)
     head.eval()
@@ -219,7 +220,7 @@ def run_head(
 def measure_head(
     cls: type[StockModel], recipe: FrozenArguments, training_args: TrainingArguments, folder: Path
 ) -> tuple[Run, Corpus]:
-    """`measure` of such a method: the rows of `run_head`, by the encoder and head of a published folder."""
+    """`measure` for such a method: the rows of `run_head`, from the encoder and head of a published folder."""
     head = cls.from_pretrained(folder).eval().head
     recipe = recipe.with_encoder_of(folder)
     prepared = prepare_pairs([recipe])
@@ -230,7 +231,7 @@ def measure_head(
 def _measured(
     head: nn.Module, recipe: FrozenArguments, seed: int, prepared: PreparedPairs
 ) -> tuple[list[EvalResult], Callable[[], list[FinalVectors]]]:
-    """The rows of a head, and what gives its final vectors."""
+    """The rows of a head, and a function that gives its final vectors."""
 
     def embed(vectors: np.ndarray, language: str) -> np.ndarray:
         return apply_rows(head, vectors)

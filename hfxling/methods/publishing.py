@@ -1,4 +1,4 @@
-"""The tail that every recipe shares: checks before anything is trained, then folder, card, table and upload."""
+"""The steps that all recipes share: checks before anything is trained, and then folder, card, table and upload."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from hfxling.methods import METHODS, method
 from .checkpoints import checkpoint_of
 from .checks import check_trainer
 
-_OF_COUNTING = ("seed", "hub_model_id")  # arguments of the Trainer that a method without it heeds, too
+_OF_COUNTING = ("seed", "hub_model_id")  # arguments of the Trainer that matter to a method without the Trainer, too
 
 
 @dataclass
 class Run:
-    """What a run leaves."""
+    """The outcome of a run."""
 
-    results: list[EvalResult]  # all that was measured, before ("stage") and after; empty where nothing is evaluated
+    results: list[EvalResult]  # all that was measured, before ("stage") and after; empty if nothing is evaluated
     # How far training got and what it chose: steps, seconds, CPU seconds, shrinkage, loss.
     reached: dict[str, Any] = field(default_factory=dict)
-    write: Callable[[Path], None] | None = None  # writes the folder "model"; None where nothing was trained
+    write: Callable[[Path], None] | None = None  # writes the folder "model"; None if nothing was trained
     extra: dict[str, Any] = field(default_factory=dict)  # further entries of results.json
     others: dict[str, Callable[[Path], None]] = field(default_factory=dict)  # write further folders, by name
     branches: Sequence[str] = ()  # subfolders that a push puts on branches of the Hub, see `publish`
-    # What was measured while training, of stage "during", with the setting step; studies keep its averages.
+    # What was measured during training, with stage "during" and the setting step; studies keep its averages.
     curve: list[EvalResult] = field(default_factory=list)
-    # Gives those of the finished model for its test sets: the folder's results say how short and coarse they may be.
+    # Gives the finished model's vectors of its test sets: the folder's results say how short and coarse they may be.
     vectors: Callable[[], Iterable[FinalVectors]] = tuple  # by default none
 
     def all_results(self) -> list[EvalResult]:
-        """What was measured, and what short and coarse copies of the finished model's vectors find."""
+        """All that was measured, and what shortened and quantised copies of the finished model's vectors find."""
         results = list(self.results)
         for vectors in self.vectors():
             results += short_vector_results(vectors)
         return results
 
 
-COSTS = ("train_seconds", "train_cpu_s")  # what training took, which no two runs have alike
+COSTS = ("train_seconds", "train_cpu_s")  # what training took, which differs from run to run
 
 
 @contextmanager
 def training_cost() -> Iterator[dict[str, float]]:
-    """Yield a dictionary that holds train_seconds (wall) and train_cpu_s of this process when the block has ended."""
+    """Yield a dictionary that has train_seconds (wall) and train_cpu_s of this process once the block has ended."""
     cost: dict[str, float] = {}
     wall, cpu = time.perf_counter(), time.process_time()
     yield cost
@@ -74,18 +74,18 @@ def training_cost() -> Iterator[dict[str, float]]:
 def check_run(training_args: TrainingArguments, recipe: TextArguments | None = None) -> bool:
     """Refuse what cannot succeed, find the checkpoint to resume from, and keep the Trainer from pushing checkpoints.
 
-    Returns whether the finished folder is to be pushed; what is no recipe has no card and pushes nothing.
+    Returns whether the finished folder is to be pushed; programs other than recipes have no card and push nothing.
 
     Raises:
-        ValueError: a push without card, repository, token or licence, a token on the command line, what `check_trainer`
-            refuses, no checkpoint to resume from.
+        ValueError: a push without card, repository, token or licence, a token on the command line, no checkpoint to
+            resume from, or something that `check_trainer` refuses.
     """
     push = training_args.push_to_hub
     training_args.push_to_hub = False
     if training_args.hub_token:
-        raise ValueError("hub_token: a command line is no place for it; run hf auth login, or set HF_TOKEN.")
+        raise ValueError("hub_token: do not give tokens on a command line; run hf auth login, or set HF_TOKEN.")
     if push and recipe is None:
-        raise ValueError("push_to_hub: this recipe writes folders only; upload one with `hf upload NAME FOLDER`.")
+        raise ValueError("push_to_hub: this recipe only writes folders; upload one with `hf upload NAME FOLDER`.")
     if push:
         check_push(training_args.hub_model_id)
         base = told_apart(getattr(recipe, "base_model", None) or "precomputed vectors")
@@ -112,10 +112,10 @@ def publish_run(
     command: Sequence[str] | None = None,
     shown: bool = True,
 ) -> list[EvalResult]:
-    """Write OUTPUT_DIR/model with its card, and push the finished folder where asked.
+    """Write OUTPUT_DIR/model with its card, and push the finished folder if asked to.
 
-    The card says that `command` was run, by default the method's recipe with `argv`, by default those of this process.
-    Where `shown` the table of before and after is printed, what was reached, and the folder.
+    The card says that `command` was run; by default that is the method's recipe with `argv`, by default the arguments
+    of this process. With `shown` the table of before and after is printed, and also what was reached and the folder.
     """
     if not training_args.should_save or run.write is None:  # one process writes
         return run.results
@@ -123,7 +123,7 @@ def publish_run(
     if METHODS[name].is_counted:
         of_trainer = {key: value for key, value in of_trainer.items() if key in _OF_COUNTING}
     of_method = method(name).card(recipe, prepared, run)
-    configuration = dict(of_method.get("configuration", {}))  # what the card says even of defaults
+    configuration = dict(of_method.get("configuration", {}))  # settings that the card states even if they are defaults
     for key, value in (resolved(recipe) | of_trainer).items():
         if value != []:
             configuration[key] = value
@@ -183,14 +183,14 @@ def _tell(table: str, run: Run, folder: Path) -> None:
 
 
 def _shown(value: object) -> str:
-    """A value for people: six digits of a number, the entries of a list."""
+    """A value as shown to people: six digits of a number, the entries of a list."""
     if isinstance(value, float):
         return f"{value:.6g}"
     return " ".join(map(_shown, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def before_and_after(results: Sequence[EvalResult]) -> str:
-    """A table of what was measured before and after training, P@1 for all P@k, without columns that say nothing."""
+    """A table of what was measured before and after training, with P@1 of all P@k, and without columns of no use."""
     lines: dict[tuple, dict[str, EvalResult]] = {}
     for row in results:
         if row.metric.startswith("P@") and not row.metric.startswith("P@1"):

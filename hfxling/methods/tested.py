@@ -1,4 +1,4 @@
-"""A written model tested on text that nothing learnt from, as `hfxling fit` does, and measured again by its record."""
+"""Test of a written model on held-out text, as `hfxling fit` makes it, and the same test made again from its record."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from hfxling.hub.checks import code_faults, folder_contents
 
 from . import method
 
-ENTRY = "test"  # of results.json, which says what was tested on which text
-ENCODER_FACTS = ("model", "revision", "prompt")  # what it says of the encoder as it came
+ENTRY = "test"  # entry of results.json that says what was tested on which text
+ENCODER_FACTS = ("model", "revision", "prompt")  # what that entry says about the unchanged encoder
 FUSED = ("fused", "finetuned_fused")
-Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, from source to target and back
+Ranks = tuple[np.ndarray, np.ndarray]  # ranks of the translations, from source to target and back
 
 
 @dataclass(frozen=True)
 class HeldOutTest:
     """What is tested, and on which text."""
 
-    kind: str  # of the model, as it is called in the table of `hfxling fit`
-    encoder: Mapping[str, Any]  # the model as it came, as `load_encoder` takes it; {} where there is none
+    kind: str  # kind of the model, as in the table of `hfxling fit`
+    encoder: Mapping[str, Any]  # the unchanged encoder, as arguments of `load_encoder`; {} if there is none
     pairs: Pairs  # the text
-    languages: Pair  # of source and target
-    device: str | None = None  # of the encoder and the model
+    languages: Pair  # codes of source and target
+    device: str | None = None  # device of the encoder and the model
 
     def rank(self, folder: Path, lexical: str | Path | None = None) -> dict[str, Ranks]:
-        """Ranks of the translations by the encoder as it came and by the model in a folder.
+        """Ranks of the translations by the unchanged encoder, and by the model in a folder.
 
-        `lexical` is the folder or Hub id of the lexical model that its scores are added to, where that is its kind.
+        `lexical` is the folder or Hub id of the lexical model whose scores are added, for a model of that kind.
         """
         systems = {}
         if self.encoder:
@@ -54,8 +54,8 @@ class HeldOutTest:
         if self.kind == "sparse":
             systems[self.kind] = load_encoder(lexical=folder)
         else:
-            # The folder may be a stranger's that is verified: its code runs only where it is this package's own, or the
-            # encoder's that was trusted.
+            # The folder may be a stranger's that is being verified: its code runs only if it is this package's own, or
+            # that of an encoder that was trusted.
             is_trusted = self.encoder.get("trust_remote_code") or not code_faults(folder_contents(folder))
             systems[self.kind] = load_encoder(
                 folder, lexical if self.kind in FUSED else None, device=self.device, trust_remote_code=is_trusted
@@ -71,12 +71,12 @@ class HeldOutTest:
             for side, role in zip(direction, ROLES):
                 language = self.languages[side] if encoder.routes else None
                 vectors.append(encoder.encode(sides[side], language, role))
-            # The way back is ranked apart: a text's vector may be another one in the other role.
+            # The way back is ranked separately, as a text may have another vector in the other role.
             ranks.append(gold_ranks(*vectors, method=encoder.method)[0])
         return tuple(ranks)
 
     def results(self, ranks: Mapping[str, Ranks], *, seed: int) -> list[EvalResult]:
-        """P@1 of both directions, of the model with its paired test against the encoder as it came."""
+        """P@1 in both directions; that of the model with a paired test against the unchanged encoder."""
         return before_after_results(
             {name: [hits_at(way, 1) for way in ways] for name, ways in ranks.items()},
             self.languages,
@@ -88,7 +88,7 @@ class HeldOutTest:
         )
 
     def entry(self, source: str | None) -> dict[str, Any]:
-        """What results.json keeps, by which the test can be done again; `source` is where the text was read."""
+        """The entry of results.json from which the test can be repeated; `source` is where the text was read."""
         encoder = {}
         for name in ENCODER_FACTS:
             if name in self.encoder:
@@ -98,13 +98,13 @@ class HeldOutTest:
 
 
 def read_test(test: Sequence[Any], languages: Pair) -> Pairs:
-    """Test pairs, each once; `test` is one source of both sides, or both sides."""
+    """Test pairs, without repetitions; `test` is one source of both sides, or both sides."""
     pairs = read_pairs(*test, languages=languages)
     return pairs.at(distinct_tests(pairs.source, pairs.target))
 
 
 def leave_out(corpus: Corpus, test: Pairs) -> int:
-    """Take the training pairs out that the test text contains; gives how many these are."""
+    """Remove training pairs that the test text contains; returns how many there were."""
     from datasets import Dataset
 
     (pair,) = corpus.pairs
@@ -122,9 +122,9 @@ def tested_again(
     device: str | None,
     trust_remote_code: bool,
 ) -> list[EvalResult]:
-    """The rows of the test in a record, measured on a folder; [] where there was none of it, or a model is not at hand.
+    """The result rows of the test in a record, measured on a folder; [] if it had none, or if a model is missing.
 
-    Takes the training pairs out of the corpus that the test text contains.
+    Removes from the corpus the training pairs that the test text contains.
     """
     entry = record.get(ENTRY)
     if entry is None or entry["source"] is None:
@@ -132,10 +132,10 @@ def tested_again(
     (languages,) = corpus.language_pairs
     pairs = read_test([entry["source"]], languages)
     leave_out(corpus, pairs)
-    if entry["kind"] is None:  # the links beside a model, which were tested with it and not alone
+    if entry["kind"] is None:  # links that were tested together with a model, not alone
         return []
     encoder = {}
-    for name in ENCODER_FACTS:  # and no other option of `load_encoder`: anybody may have written it
+    for name in ENCODER_FACTS:  # no other option of `load_encoder`, as anybody may have written the record
         if name in entry["encoder"]:
             encoder[name] = entry["encoder"][name]
     if encoder:
@@ -160,15 +160,15 @@ def measured_again(
     device: str | None = None,
     trust_remote_code: bool = False,
 ) -> tuple[list[EvalResult], Corpus]:
-    """The rows that the method and the test of `hfxling fit` give for the folder, and the text that was read.
+    """The result rows of the method and of the test of `hfxling fit` for the folder, and the text that was read.
 
-    The relative paths of text in `record`, the content of the folder's results.json, begin at `root`. Code that
-    is not this package's own, the folder's or its encoder's, runs with `trust_remote_code` alone.
+    `record` is the content of the folder's results.json; relative paths of text in it begin at `root`. Code of the
+    folder or its encoder that is not this package's own runs only with `trust_remote_code`.
 
     Raises:
-        ValueError: a method, or settings, that this hfxling does not know; text that is malformed or of none of the
-            pairs; weights that do not fit.
-        FileNotFoundError: text that is not there.
+        ValueError: a method or settings that this hfxling does not know, text that is malformed or of none of the
+            pairs, or weights that do not fit.
+        FileNotFoundError: missing text.
     """
     package, settings = method(record["card"]["method"]), record.get("settings", {})
     names = package.Arguments.__dataclass_fields__

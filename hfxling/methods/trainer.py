@@ -1,4 +1,4 @@
-"""The Trainer of transformers with loss parts in the log, log lines for people, and evaluators at evaluation."""
+"""The Trainer of transformers, with the parts of the loss in the log, readable log lines, and evaluators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Evaluator = Callable[[torch.nn.Module], list[EvalResult]]
 
 
 def log_line(logs: Mapping[str, float]) -> str:
-    """What the Trainer logs as a line, such as "epoch 1.5: loss 0.4312, learning rate 3e-05"."""
+    """The Trainer's log as a line, such as "epoch 1.5: loss 0.4312, learning rate 3e-05"."""
     shown = {}
     for name, value in logs.items():
         shown[name] = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -42,7 +42,7 @@ class _Lines(PrinterCallback):
 
 
 class _Checkpoints(TrainerCallback):
-    """Checkpoints are deleted in the order in which they were written, and hold what decides how training goes on."""
+    """Deletes checkpoints in the order in which they were written, and writes the record of the run into them."""
 
     def __init__(self, record: Mapping | None):
         self.record = record
@@ -66,21 +66,21 @@ class _Checkpoints(TrainerCallback):
 class XlingTrainer(Trainer):
     """Trains any module whose forward returns {"loss": ..., "loss_<part>": ...}.
 
-    The evaluators are called with the model at every evaluation; their rows are logged as `eval_<dataset>_<metric>`
-    (with the direction where there is one) and kept in `last_results`. All else is as in `transformers.Trainer`.
+    The evaluators are called with the model at every evaluation. Their rows are logged as `eval_<dataset>_<metric>`
+    (with the direction if there is one) and kept in `last_results`. All else is as in `transformers.Trainer`.
     """
 
     def __init__(self, *args, evaluators: Sequence[Evaluator] = (), **kwargs):
         if evaluators and kwargs.get("eval_dataset") is None:
-            kwargs["eval_dataset"] = ()  # without any the Trainer refuses to evaluate at all
+            kwargs["eval_dataset"] = ()  # without a data set the Trainer refuses to evaluate at all
         super().__init__(*args, **kwargs)
         for theirs, ours in ((ProgressCallback, _Bar), (PrinterCallback, _Lines)):
             if self.pop_callback(theirs):
                 self.add_callback(ours)
         if self.args.disable_tqdm and self.args.logging_strategy == "no":
-            self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, the summary at the end included
-        self.add_callback(_Checkpoints(getattr(self.args, "run_record", None)))  # which a recipe sets
-        # Losses here are means over the batch. The Trainer believes of a forward with **kwargs that it divides by
+            self.remove_callback(PrinterCallback)  # neither bar nor log is wanted, nor the summary at the end
+        self.add_callback(_Checkpoints(getattr(self.args, "run_record", None)))  # recipes set the record
+        # Losses here are means over the batch. The Trainer assumes that a forward with **kwargs divides by
         # num_items_in_batch itself, and would then not divide by the accumulation steps.
         self.model_accepts_loss_kwargs = False
         self.evaluators = evaluators
@@ -88,38 +88,38 @@ class XlingTrainer(Trainer):
         self._parts: dict[str, list[torch.Tensor]] = defaultdict(list)
 
     def evaluated(self) -> torch.nn.Module:
-        """What the evaluators get: the model without wrappers, in evaluation mode."""
+        """The model for the evaluators: without wrappers, in evaluation mode."""
         return self.accelerator.unwrap_model(self.model).eval()
 
     def training_step(self, model, inputs, num_items_in_batch=None) -> torch.Tensor:
-        """As in the Trainer, with a loss that is finite."""
+        """As in the Trainer, but checks that the loss is finite."""
         return self.finite(super().training_step(model, inputs, num_items_in_batch))
 
     def finite(self, loss: torch.Tensor) -> torch.Tensor:
-        """The loss of a step; the ValueError of one that is not finite, from which there is no way on.
+        """The loss of a step; ValueError if it is not finite, as training cannot recover from that.
 
-        The Trainer looks at every loss too (`logging_nan_inf_filter`, to keep such losses out of the log), so nothing
-        waits for the device that did not wait before.
+        The Trainer reads every loss anyway (`logging_nan_inf_filter`, to keep such losses out of the log), so this does
+        not add a wait for the device.
         """
         if not torch.isfinite(loss):
             raise self.diverged(self.state.global_step + 1, f"the loss is {loss.item()}")
         return loss
 
     def diverged(self, step: int, what: str) -> ValueError:
-        """The error of a training that went astray."""
+        """The error for a training that diverged."""
         return ValueError(
-            f"step {step}: {what}. Lower learning_rate ({self.args.learning_rate:g}), or raise warmup_steps, or go on "
+            f"step {step}: {what}. Lower learning_rate ({self.args.learning_rate:g}), raise warmup_steps, or resume "
             "from an earlier checkpoint."
         )
 
     def check_weights(self) -> None:
-        """Raise the ValueError of weights that are not finite: after the last step there is no loss yet to tell."""
+        """Raise ValueError if weights are not finite: after the last step there is no further loss to show it."""
         for parameter in self.model.parameters():
             if not torch.isfinite(parameter).all():
                 raise self.diverged(self.state.global_step, "weights are not finite")
 
     def train(self, *args, **kwargs):
-        """As in the Trainer, with weights that are finite."""
+        """As in the Trainer, but checks that the weights are finite."""
         reached = super().train(*args, **kwargs)
         self.check_weights()
         return reached
@@ -147,7 +147,7 @@ class XlingTrainer(Trainer):
         super().log(logs, *args, **kwargs)
 
     def evaluate(self, eval_dataset=None, ignore_keys=None, metric_key_prefix: str = "eval") -> dict[str, float]:
-        """Loss on the evaluation set where there is one, then every evaluator."""
+        """Loss on the evaluation set if there is one, then every evaluator."""
         self.check_weights()
         has_data = eval_dataset or self.eval_dataset
         metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix) if has_data else {}
@@ -164,6 +164,6 @@ class XlingTrainer(Trainer):
                 raise self.diverged(self.state.global_step, f"{name} is {value}")
         if rows:
             self.log(rows)
-        if not has_data:  # as the Trainer does; else it would evaluate again at the end
+        if not has_data:  # as the Trainer does; otherwise it would evaluate again at the end
             self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, rows)
         return metrics | rows

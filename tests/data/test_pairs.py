@@ -108,7 +108,7 @@ def test_a_heap_without_text(folder):
     (folder / "empty.vi").write_text("\n\n", encoding="utf-8")
     with pytest.raises(ValueError, match="no sentence"):
         read_heaps("a.zh", "empty.vi")
-    with pytest.raises(ValueError, match="ends with line 4"):
+    with pytest.raises(ValueError, match="is in line 4"):
         read_heaps("a.zh@8-9", "b.vi")
     with pytest.raises(ValueError, match="two lists"):
         read_heaps(ZH)

@@ -37,7 +37,7 @@ def test_codes_of_three_letters_mean_the_same_languages():
         ({"lang": "ja"}, "'ja' is not in the sample corpus; choose from en, zh"),
         ({"lang": "zh-tw"}, "'zh-tw' is not in the sample corpus"),
         ({"lang": "zh", "split": "validation"}, "split='validation': the sample corpus has train, dev, test"),
-        ({"lang": "zh", "generated": 1655}, "generated=1655: split 'train' of the sample has 0 to 1654"),
+        ({"lang": "zh", "generated": 1655}, "generated=1655: give 0 to 1654, as many as split 'train'"),
         ({"lang": "zh", "generated": -1}, "generated=-1"),
     ],
 )

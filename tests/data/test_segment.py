@@ -246,7 +246,7 @@ def test_a_plugged_in_segmenter_is_used_saved_by_name_and_asked_for(tmp_path, mo
     save_vocabularies(learnt, tmp_path)
     assert load_vocabularies(str(tmp_path), ["xx"])["xx"].encode("abzz").ids[1] == UNK
     monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {})
-    with pytest.raises(ValueError, match=r"segmenter .pairs. of .xx. is none of .*register_segmenter"):
+    with pytest.raises(ValueError, match=r"segmenter .pairs. of .xx. is not one of .*register_segmenter"):
         load_vocabularies(str(tmp_path), ["xx"])
 
 
@@ -259,7 +259,7 @@ def test_a_plugged_in_segmenter_that_changes_the_text_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"lines": ["a"], "segmenter": "jieba"}, "'jieba' of 'en' is none of characters, unigram"),
+        ({"lines": ["a"], "segmenter": "jieba"}, "'jieba' of 'en' is not one of characters, unigram"),
         ({"lines": ["", " "]}, "no word in the 2 lines"),
         ({"lines": ["abcdefgh"], "size": 8}, "8 pieces are fewer than the 12 letters"),
     ],

@@ -27,7 +27,7 @@ def test_some_lines_of_a_text(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\nthree\nfour\n", encoding="utf-8")
     found = read_texts(f"{tmp_path}/a.txt@2-3")
     assert (found.name, found.lines, found.texts) == (f"{tmp_path}/a.txt@2-3", [3], ["three"])
-    with pytest.raises(ValueError, match="ends with line 4"):
+    with pytest.raises(ValueError, match="is in line 4"):
         read_texts(f"{tmp_path}/a.txt@5-9")
     with pytest.raises(ValueError, match="1 <= first <= last"):
         read_texts(f"{tmp_path}/a.txt@3-2")
@@ -92,7 +92,7 @@ def test_a_column_of_a_data_set_of_the_hub(data, asked, monkeypatch):
 def test_what_is_no_file_and_not_on_the_hub_is_one_line(monkeypatch):
     monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: (_ for _ in ()).throw(ConnectionError("offline\n!")))
     with pytest.raises(
-        FileNotFoundError, match=r"^org/name is neither a file nor to be had from the Hub \(offline !\)"
+        FileNotFoundError, match=r"^org/name is not a file, and could not be loaded from the Hub \(offline !\)"
     ):
         read_texts("org/name#text")
     for name in ("folder/mine.csv#text", "mine.txt#text"):

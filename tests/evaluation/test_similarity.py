@@ -136,8 +136,8 @@ def test_cosines_are_of_the_row_with_its_own_target():
 
 
 BAD = {
-    "no number": ("source\ttarget\tscore\na\tb\t1\nc\td\tx\n", "line 3: score='x' is no finite number"),
-    "nan": ("source\ttarget\tscore\na\tb\tnan\n", "line 2: score='nan' is no finite number"),
+    "no number": ("source\ttarget\tscore\na\tb\t1\nc\td\tx\n", "line 3: score='x' is not a finite number"),
+    "nan": ("source\ttarget\tscore\na\tb\tnan\n", "line 2: score='nan' is not a finite number"),
     "empty side": ("source\ttarget\tscore\na\t \t1\n", "line 2: the target side \\(target\\) is empty"),
     "no column": ("source\ttarget\tmark\na\tb\t1\n", "no column 'score' among"),
     "constant": ("source\ttarget\tscore\n" + "a\tb\t1\n" * 5, "5 rows with 1 scores have no correlation"),

@@ -290,7 +290,7 @@ def test_pairs_of_the_sample_join_the_languages_that_are_named():
         ({"tlm_languages": 9}, "tlm_languages=9: give 2 to 8"),
         ({"tokenizer": "words"}, "tokenizer='words' is not one of unigram, bpe"),
         ({"resume_from_checkpoint": "true"}, "resume_from_checkpoint=true: no whole checkpoint in"),
-        ({"push_to_hub": True}, "push_to_hub: this recipe writes folders only"),
+        ({"push_to_hub": True}, "push_to_hub: this recipe only writes folders"),
     ],
 )
 def test_errors_are_one_line(texts, tmp_path, refusal, changed, message):

@@ -26,8 +26,8 @@ def arguments(folder, **settings):
         ({"max_steps": -2}, "max_steps=-2: give 1 or more"),
         ({"save_steps": 0}, "save_steps=0: give more than 0, or --save_strategy no."),
         ({"eval_strategy": "steps", "eval_steps": 0}, "eval_steps=0: give more than 0, or --eval_strategy no."),
-        ({"report_to": ["comet_ml"]}, "report_to='comet_ml': its package is not installed; install it, or choose of"),
-        ({"report_to": "tensorbord"}, "report_to='tensorbord' is none of azure_ml, "),
+        ({"report_to": ["comet_ml"]}, "report_to='comet_ml': its package is not installed; install it, or choose from"),
+        ({"report_to": "tensorbord"}, "report_to='tensorbord' is not one of azure_ml, "),
         ({"output_dir": "{here}/file"}, "file is a file; name a folder."),
         ({"output_dir": "{here}/file/out"}, "file is a file, not a folder; name another place."),
     ],
@@ -51,5 +51,7 @@ def test_a_method_that_tests_before_and_after_alone_says_so(tmp_path):
     refuse_evaluation(None, "a head")
     refuse_evaluation(arguments(tmp_path), "a head")
     made = TrainingArguments(str(tmp_path), report_to="none", use_cpu=True, eval_strategy="epoch")
-    with pytest.raises(ValueError, match=r"^eval_strategy='epoch': a head is tested before and after, not between"):
+    with pytest.raises(
+        ValueError, match=r"^eval_strategy='epoch': a head is tested before and after training, not during it"
+    ):
         refuse_evaluation(made, "a head")

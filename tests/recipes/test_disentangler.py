@@ -102,7 +102,7 @@ def test_every_language_pair_has_a_head_and_a_folder_of_its_own(run, data, tmp_p
     assert torch.equal(again, heads["zh-id"])
     with pytest.raises(ValueError, match="which of 2 heads"):
         run(tmp_path / "out", resume_from_checkpoint="checkpoint-1", **more)
-    with pytest.raises(ValueError, match="no test set is of zh-id; give others, or --heads joint"):
+    with pytest.raises(ValueError, match="there is no test set for zh-id; give others, or --heads joint"):
         run(tmp_path / "none", pairs=["zh-id"], heads="pair")
 
 

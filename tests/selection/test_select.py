@@ -134,7 +134,7 @@ def test_the_mean_of_an_encoder_that_pools_otherwise_is_warned_of(tiny_bert, tmp
     hfxling.select(*SIDES, languages=LANGUAGES, **options)
     assert "pools by its first token" not in caplog.text
     hfxling.select(*SIDES, languages=LANGUAGES, **options, pooling="mean")
-    assert "pools by its first token, not by the mean: --pooling cls does" in caplog.text
+    assert "pools by its first token, not by the mean; give --pooling cls" in caplog.text
 
 
 @pytest.mark.parametrize("further", [False, True])

@@ -1,8 +1,8 @@
-"""The embedded corpus: sentences written for this project, and more that a small grammar made, with gold word links.
+"""The embedded corpus: sentences written for this project, and others made by a small grammar, with gold word links.
 
-It feeds quickstarts, tests and demos, and is no benchmark. `sentences.tsv` holds natural everyday sentences in six
-languages, `generated.tsv.xz` those of the grammar; no two splits share one of its templates. Row i is the same sentence
-in every language. `dictionary.tsv` has the grammar's content words.
+It is for quickstarts, tests and demos, and is no benchmark. `sentences.tsv` has natural everyday sentences in six
+languages, `generated.tsv.xz` has those of the grammar; no two splits share one of its templates. Row i is the same
+sentence in every language. `dictionary.tsv` has the grammar's content words.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 LANGUAGES = ("en", "zh", "vi", "th", "id", "lo")
-# Generated sentences that follow a split's natural ones: about 2,000 training pairs and 400 test pairs together, the
-# sizes of Huang et al. (2023).
+# Number of generated sentences that follow a split's natural ones. Together these are about 2,000 training pairs and
+# 400 test pairs, the sizes of Huang et al. (2023).
 SPLITS = {"train": 1654, "dev": 170, "test": 328}
 
 
@@ -31,10 +31,10 @@ class LinkedSentence:
 
     Attributes:
         words: language -> words in that language's order, without punctuation or sentence capital. What a dictionary
-            lists as one word is one word, also when it is written with a space ("bệnh viện", "rumah sakit").
-        concepts: language -> for each word the number of what it expresses; -1 for a word without counterpart in any
-            other language (English "the", Thai แก่). A number occurs at most once in a language.
-        texts: language -> the sentence as it is written.
+            lists as one word is one word here, even if it is written with a space ("bệnh viện", "rumah sakit").
+        concepts: language -> for each word the number of the concept it expresses; -1 for a word without counterpart in
+            any other language (English "the", Thai แก่). A number occurs at most once in a language.
+        texts: language -> the sentence as written.
     """
 
     words: dict[str, tuple[str, ...]]
@@ -48,9 +48,9 @@ class LinkedSentence:
 
 
 def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dataset:
-    """Parallel sentences of two of `LANGUAGES`, columns source, target, source_lang, target_lang.
+    """Parallel sentences in two of `LANGUAGES`, with columns source, target, source_lang, target_lang.
 
-    A language may be given by its code of three letters (cmn), which then stands in the column.
+    A language may be given by its code of three letters (cmn), which is then the one in the column.
     """
     from datasets import Dataset
 
@@ -61,27 +61,28 @@ def load_sample(source_lang: str, target_lang: str, split: str = "train") -> Dat
 
 
 def sample_texts(lang: str, split: str = "train", *, generated: int | None = None) -> list[str]:
-    """The sentences of one language, by its code of two or three letters; row i is the same sentence in every one.
+    """The sentences of one language, by its code of two or three letters; row i is the same sentence in all languages.
 
-    `generated` of the grammar's follow the natural ones, by default all, `SPLITS[split]`; ValueError for more.
+    The natural ones are followed by `generated` ones of the grammar, by default all, `SPLITS[split]`; ValueError for
+    more.
     """
     (lang,) = check_sample((lang,), split)
     count = SPLITS[split] if generated is None else generated
     if not 0 <= count <= SPLITS[split]:
-        raise ValueError(f"generated={count}: split {split!r} of the sample has 0 to {SPLITS[split]} such sentences.")
+        raise ValueError(f"generated={count}: give 0 to {SPLITS[split]}, as many as split {split!r} of the sample has.")
     natural = [row[lang] for row in _rows("sentences.tsv") if row["split"] == split]
     return natural + [sentence.texts[lang] for sentence in linked_sentences(split)[:count]]
 
 
 class NotInSample(ValueError):
-    """The corpus has no text of a language."""
+    """The embedded corpus has no text in a language."""
 
 
 def check_sample(languages: Iterable[str], split: str) -> list[str]:
-    """The corpus' own codes of languages: zh for cmn; refuses languages and splits that it lacks."""
+    """The corpus' own codes of languages, such as zh for cmn; refuses languages and splits that it lacks."""
     codes = []
     for lang in languages:
-        codes.append(TWO_LETTERS.get(lang, lang))  # one with a region (zh-tw) may be of another script
+        codes.append(TWO_LETTERS.get(lang, lang))  # not the base code: one with a region (zh-tw) may be another script
         if codes[-1] not in LANGUAGES:
             raise NotInSample(f"language {lang!r} is not in the sample corpus; choose from {', '.join(LANGUAGES)}.")
     if split not in SPLITS:
@@ -93,7 +94,7 @@ def check_sample(languages: Iterable[str], split: str) -> list[str]:
 def linked_sentences(split: str) -> list[LinkedSentence]:
     """The grammar's sentences of a split, with gold links."""
     sentences = [LinkedSentence({}, {}, {}) for _ in range(SPLITS[split])]
-    rows = _rows("generated.tsv.xz")  # a block for each language, in it one for each split
+    rows = _rows("generated.tsv.xz")  # a block for each language, with a block for each split in it
     of_language = sum(SPLITS.values())
     names = list(SPLITS)
     first_of_split = sum(SPLITS[name] for name in names[: names.index(split)])
@@ -108,7 +109,7 @@ def linked_sentences(split: str) -> list[LinkedSentence]:
 
 
 def _numbered(cells: Sequence[str]) -> tuple[list[str], list[int]]:
-    """The words and commas of a row, and the number of each word: in the file, how far it is from the one expected."""
+    """The words and commas of a row, and the number of each word, stored as its distance from the number expected."""
     words, concepts = [], []
     expected = 0
     for cell in cells:
@@ -127,7 +128,7 @@ def _numbered(cells: Sequence[str]) -> tuple[list[str], list[int]]:
 def written(words: Sequence[str], lang: str, end: str) -> str:
     """Words and commas as a sentence that ends with "." or "?".
 
-    zh is written without spaces, th and lo with a space only between clauses and no full stop.
+    zh is written without spaces; th and lo have a space only between clauses, and no full stop.
     """
     if lang == "zh":
         return "".join(words).replace(",", "，") + ("？" if end == "?" else "。")

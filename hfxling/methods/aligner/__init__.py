@@ -1,7 +1,7 @@
 """The word aligner: a contrastive BiLSTM encoder-decoder, trained from scratch (Zhang et al. 2024).
 
-Beside the files of every method:
-export.py: the folder, whose static vectors stand beside a network that only we know.
+Besides the files of every method:
+export.py: the folder, with static vectors beside a network that only this package knows.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ __all__ = ["TRAINING_DEFAULTS", "AlignerSettings", "Arguments", "card", "fit", "
 def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train, and measure word translation and alignment before and after.
 
-    Where there is test text, P@1 on its own Dice dictionary is among the results: settings are chosen by that.
+    If there is test text, the results include P@1 on its own Dice dictionary, by which settings are chosen.
     """
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)  # LSTMs of this size gain little from more
     settings, vocabularies = narrowed(AlignerSettings, recipe), prepared.vocabularies
-    # The statistical links may be there for other runs of a study; a model that training goes on with brings its own.
+    # The statistical links may be there for other runs of a study; a model that is trained further brings its own.
     if not recipe.prior and recipe.model is None:
         prepared = replace(prepared, priors=[], counts={})
     priors = prepared.priors
@@ -60,12 +60,12 @@ def run(recipe: AlignerArguments, training_args: TrainingArguments, prepared: Pr
 
 
 def measure(recipe: AlignerArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
-    """What `run` measures after training, by the aligner in a published folder, and the text that was read for it."""
+    """What `run` measures after training, for the aligner in a published folder, and the text that was read for it."""
     model, _ = load_aligner(str(folder))
     prepared = prepare([replace(recipe, model=str(folder))])
     results = []
     if recipe.model is None:
-        torch.manual_seed(training_args.seed)  # the network that `run` started from
+        torch.manual_seed(training_args.seed)  # gives the network from which `run` started
         results = _measured(prepared, new_model(recipe, prepared.vocabularies, prepared.priors), "before")
     results += _measured(prepared, model, "after")
     return Run([replace(row, seed=training_args.seed) for row in results]), prepared.corpus

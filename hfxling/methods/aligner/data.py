@@ -1,4 +1,4 @@
-"""Text to vocabularies, word ids, statistical links and batches."""
+"""From text to vocabularies, word ids, statistical links and batches."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from .evaluate import Tests, tests_of
 
 @dataclass
 class Prepared:
-    """What runs that differ in network, training or seed only have in common."""
+    """The part shared by runs that differ only in network, training or seed."""
 
     corpus: Corpus
-    vocabularies: Mapping[str, Vocabulary]  # learnt from the text, or those of the model that training goes on with
+    vocabularies: Mapping[str, Vocabulary]  # learnt from the text, or those of the model that is trained further
     pairs: list[EncodedPairs]  # training text
-    held_out: list[EncodedPairs]  # test text, of the pairs that have any
-    priors: list[LinkPrior]  # one of each language pair; empty where no run asks for one
+    held_out: list[EncodedPairs]  # test text, for the pairs that have any
+    priors: list[LinkPrior]  # one for each language pair; empty if no run asks for one
     counts: dict[Pair, object]  # statistical link counts for the dictionaries
     tests: Tests
 
 
 def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
-    """Read the text, learn vocabularies and, where asked for, the statistical links."""
+    """Read the text, and learn vocabularies and, if asked for, the statistical links."""
     first = rows[0]
     corpus = load_corpus(first)
     if first.model is None:
@@ -54,7 +54,7 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
             prior = load_prior(first.model, model.config, text.languages)
             if prior is not None:
                 priors.append(prior)
-        # All pairs or none: `PairBatches` takes the prior at the number of the pair.
+        # All pairs or none, because `PairBatches` finds the prior by the number of the pair.
         if len(priors) < len(pairs) and (priors or first.prior):
             with_prior = ", ".join(model.config.priors) or "no pair"
             raise ValueError(
@@ -67,7 +67,7 @@ def prepare(rows: Sequence[AlignerArguments], training_args=None) -> Prepared:
 
 
 def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict[str, Vocabulary]:
-    """A vocabulary a language and the pieces they share, from the distinct sentences of the training text."""
+    """A vocabulary for each language, and the pieces they share, from the distinct sentences of the training text."""
     lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair in corpus.pairs:
         for lang, side in zip(pair.languages, sides_of(pair.train)):
@@ -84,7 +84,7 @@ def learn_corpus_vocabularies(corpus: Corpus, settings: AlignerSettings) -> dict
 def encode_pairs(
     corpus: Corpus, vocabularies: Mapping[str, Vocabulary], *, split: str = "train", max_words: int = 150
 ) -> list[EncodedPairs]:
-    """Word ids of one split, by language pair; what is longer is cut, pairs with an empty side are left out."""
+    """Word ids of one split, by language pair; long sentences are cut, and pairs with an empty side are left out."""
     encoded = []
     for pair in corpus.pairs:
         both = [vocabularies[lang] for lang in pair.languages]
@@ -118,14 +118,14 @@ def dictionary_counts(
 
 
 class PairBatches(torch.utils.data.Dataset):
-    """Batches of sentence pairs as items: of one language pair each, of similar lengths, drawn anew in every epoch.
+    """Batches of sentence pairs as items: each of one language pair and similar lengths, drawn anew in every epoch.
 
-    The order is the dataset's own, so that the Trainer reads it from front to back and resumes where it was: pairs are
-    shuffled, sorted by source length in runs and by target length within a run, cut into batches, and the batches are
-    shuffled. On NTREX this leaves 8 to 9 % padding where sorting by the source alone leaves 19 to 26 %.
+    The data set itself decides on the order, so that the Trainer reads it from front to back and resumes where it was:
+    pairs are shuffled, sorted by source length in runs and by target length within a run, cut into batches, and the
+    batches are shuffled. On NTREX this leaves 8 to 9 % padding; sorting by the source alone leaves 19 to 26 %.
 
-    With the updates "four" every batch comes four times in a row. `priors` are functions from the source and target ids
-    of each of the corpora to link probabilities (see `LinkPrior.posteriors`).
+    With the updates "four" every batch comes four times in a row. `priors` has, for each corpus, a function from source
+    and target ids to link probabilities (see `LinkPrior.posteriors`).
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class PairBatches(torch.utils.data.Dataset):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Draw the batches of an epoch; the same ones whenever it is asked for. The Trainer's DataLoader asks."""
+        """Draw the batches of an epoch, always the same for the same epoch; the Trainer's DataLoader calls this."""
         rng = np.random.default_rng([self.seed, epoch])
         batches = []
         for number in range(len(self.corpora)):
@@ -156,7 +156,7 @@ class PairBatches(torch.utils.data.Dataset):
         target_lengths = np.array([len(sentence) for sentence in corpus.target])
         order = rng.permutation(len(source_lengths))
         order = order[np.argsort(source_lengths[order], kind="stable")]
-        # As many batches in a run as there are runs, so that lengths differ about as little on either side.
+        # As many batches in a run as there are runs, so that lengths differ about equally little on both sides.
         run_size = self.batch_size * int(np.ceil(np.sqrt(len(order) / self.batch_size)))
         for start in range(0, len(order), run_size):
             rows = order[start : start + run_size]
@@ -168,7 +168,7 @@ class PairBatches(torch.utils.data.Dataset):
         return len(self.batches) * len(self.updates)
 
     def __getitem__(self, index: int) -> dict:
-        """What `AlignerModel.pair_loss` takes."""
+        """The arguments of `AlignerModel.pair_loss`."""
         number, rows = self.batches[index // len(self.updates)]
         encode, directions = self.updates[index % len(self.updates)]
         corpus = self.corpora[number]

@@ -1,4 +1,4 @@
-"""What an aligner is tested on: dictionaries and gold links."""
+"""Tests of an aligner: dictionaries and gold links."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hfxling.words.prior import LinkPrior
 
 from .arguments import AlignerArguments
 
-GOLD_METHODS = ("grow-diag-final-and", "mean", "itermax")  # of links that are tested
+GOLD_METHODS = ("grow-diag-final-and", "mean", "itermax")  # ways of decoding links that are tested
 Dictionaries = dict[Pair, Dictionary]
 
 
@@ -48,19 +48,19 @@ def dice_dictionary(
 ) -> list[tuple[str, str]]:
     """Word pairs by Dice coefficient, 2 n(s, t) / (n(s) + n(t)), counted in sentence pairs.
 
-    The defaults are those of the ancestor's script (Wada et al. 2021). It serves to choose between models without gold
-    links: P@1 against it rises while training helps. Pairs of one spelling (numbers, names) say nothing of a model
-    whose words share their pieces' vectors: an untrained one finds them.
+    The defaults are those of the preceding paper's script (Wada et al. 2021). The dictionary serves to choose between
+    models without gold links: P@1 against it rises while training helps. Word pairs with the same spelling (numbers,
+    names) are left out, because in a model whose words share their pieces' vectors even an untrained one finds them.
 
     Args:
         source: words of each source sentence.
-        target: words of each target sentence, row by row its translation.
+        target: words of each target sentence, row by row the translations.
         min_dice: least coefficient, 0..1.
         min_count: least number of sentence pairs that have both words.
-        max_pairs: pairs at most, those that occur together most often.
+        max_pairs: most word pairs; those that occur together most often are kept.
 
     Returns:
-        (source word, target word), the most frequent first; a word may be in several.
+        (source word, target word), the most frequent first; a word may be in several of them.
     """
     (source_words, left), (target_words, right) = _occurrences(source), _occurrences(target)
     together = (left.T @ right).tocoo()
@@ -82,7 +82,7 @@ def _occurrences(sentences: Sequence[Sequence[str]]):
 
 
 def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, Vocabulary]) -> Dictionaries:
-    """The pseudo-dictionary of every language pair's training text: what a model without gold is chosen by."""
+    """The pseudo-dictionary of every language pair's training text, by which models are chosen without gold links."""
     dictionaries: dict[Pair, dict[str, set[str]]] = {}
     for corpus in pairs:
         source_lang, target_lang = corpus.languages
@@ -94,7 +94,7 @@ def dice_dictionaries(pairs: Sequence[EncodedPairs], vocabularies: Mapping[str, 
 
 
 def _segments(sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> list[list[str]]:
-    """The text of the segments of every sentence, special ones left out."""
+    """The text of the segments of every sentence, without special ones."""
     segments = []
     for ids in sentences:
         segments.append([vocabulary.words[i] for i in ids if i > EOS])  # EOS is the last of the special ones
@@ -104,7 +104,7 @@ def _segments(sentences: Sequence[Sequence[int]], vocabulary: Vocabulary) -> lis
 def dictionary_evaluator(
     vocabularies: Mapping[str, Vocabulary], dictionaries: Dictionaries, name: str = "Dice"
 ) -> Evaluator:
-    """P@1 of the static vectors on each dictionary by CSLS, as the Trainer runs it in passing: no intervals."""
+    """P@1 of the static vectors on each dictionary by CSLS, without intervals, as the Trainer runs it in passing."""
 
     def evaluate(model: AlignerModel) -> list[EvalResult]:
         rows = []
@@ -127,7 +127,7 @@ class Tests:
 
 
 def tests_of(arguments: AlignerArguments) -> Tests:
-    """The dictionaries and gold links that a recipe names; the embedded corpus brings dictionaries of its own."""
+    """The dictionaries and gold links that a recipe names; the embedded corpus comes with its own dictionaries."""
     dictionaries: Dictionaries = {}
     for pair, path in pair_files("dictionaries", arguments.dictionaries).items():
         dictionaries[pair] = read_dictionary(path)
@@ -147,14 +147,14 @@ def _static(model: AlignerModel, vocabularies: Mapping[str, Vocabulary], languag
 
 
 def watcher(tests: Tests, vocabularies: Mapping[str, Vocabulary], priors: Sequence[LinkPrior] = ()) -> Evaluator:
-    """P@1 on every dictionary by every protocol, and AER on every file of gold links: what a curve is drawn of."""
+    """P@1 on every dictionary by every protocol, and AER on every file of gold links, for a curve."""
 
     def watch(model: AlignerModel) -> list[EvalResult]:
         rows = []
         for row in evaluate(tests, model, vocabularies, priors):
             if row.metric in ("P@1", "AER"):
                 how = row.settings["protocol" if row.metric == "P@1" else "decoding"]
-                rows.append(replace(row, dataset=f"{row.dataset} {how}"))  # which names them in the log
+                rows.append(replace(row, dataset=f"{row.dataset} {how}"))  # the name of the row in the log
         return rows
 
     return watch
@@ -170,9 +170,9 @@ def evaluate(
 ) -> list[EvalResult]:
     """P@1, P@5 and coverage of the static vectors on every dictionary, and AER on every file of gold links.
 
-    Words are also translated by statistical links, and by both together, where their counts are given
-    (`dictionary_counts`). Gold links are decoded in the ways of `GOLD_METHODS`; where there is a prior, also by it
-    alone and by whichever of it and the network has directions that agree more on that text. `settings` are the rows'.
+    If the counts of statistical links are given (`dictionary_counts`), words are also translated by these, and by both
+    together. Gold links are decoded in the ways of `GOLD_METHODS`. If there is a prior, they are also decoded by it
+    alone, and by the one of prior and network whose directions agree more on that text. `settings` go into all rows.
     """
     rows = []
     for (source, target), entries in tests.dictionaries.items():
@@ -211,14 +211,14 @@ def gold_rows(
             alone = JointAligner(pair, [view], method="mean")
             rows += gold_results(alone, path, decoding="prior alone", **settings)
             network = Aligner(model, vocabularies, pair, method="mean", prior=prior)
-            sides = texts_of(read_aligned(path))  # the gold links are not looked at
+            sides = texts_of(read_aligned(path))  # without looking at the gold links
             surer = max((alone, network), key=lambda aligner: _agreement(aligner, *sides))
             rows += gold_results(surer, path, decoding="by agreement", **settings)
     return rows
 
 
 def _agreement(aligner: LineAligner, source: Sequence[str], target: Sequence[str]) -> float:
-    """How far an aligner's directions agree on a text."""
+    """How much an aligner's two directions agree on a text."""
     return agreement(line.soft for line in aligner(source, target))
 
 
@@ -233,4 +233,4 @@ def gold_results(aligner: LineAligner, path: str, **settings) -> list[EvalResult
 
 def _check_languages(name: str, pair: tuple[str, str], vocabularies: Mapping[str, Vocabulary]) -> None:
     if not set(pair) <= set(vocabularies):
-        raise ValueError(f"{name}: {'-'.join(pair)}: the model has {', '.join(vocabularies)} only.")
+        raise ValueError(f"{name}: {'-'.join(pair)}: the model only knows {', '.join(vocabularies)}.")

@@ -1,4 +1,4 @@
-"""A trained aligner as a folder: static vectors for sentence-transformers alone, the whole of it for transformers."""
+"""A trained aligner as a folder: static vectors for plain sentence-transformers, the whole network for transformers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def export_aligner(
 ) -> None:
     """Write the folder.
 
-    The root is the whole network for `AutoModel`, with one ordinary tokenizer a language in `tokenizer_LANG`. Beside it
-    stand stock sentence-transformers modules: one table of static word vectors a language, chosen by `task="lo"`, whose
-    mean over a text's words is the text's vector. A language whose segmenter is a function of the user's has no table
-    there, its tokenizer cannot cut a line. `priors` are what the attention was trained to start from.
+    The root has the whole network for `AutoModel`, with an ordinary tokenizer for each language in `tokenizer_LANG`,
+    and stock sentence-transformers modules: for each language a table of static word vectors, chosen by `task="lo"`,
+    whose mean over a text's words is the text's vector. A language whose segmenter is a user's function has no such
+    table, because its tokenizer cannot cut a line. `priors` are the links from which the attention started in training.
     """
     folder = Path(folder)
     export(model, None, folder)

@@ -1,4 +1,4 @@
-"""How the word aligner is trained: one CPU budget, scores in passing, the best state kept."""
+"""Training of the word aligner: a CPU budget, scores in passing, and the best state kept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BEST = "best.hfxling.safetensors"
 
 
 class AlignerObjective(nn.Module):
-    """An aligner whose forward is its loss: what the Trainer trains."""
+    """An aligner whose forward is its loss, as the Trainer needs it."""
 
     def __init__(self, aligner: AlignerModel):
         super().__init__()
@@ -43,9 +43,9 @@ class AlignerObjective(nn.Module):
 
 
 class CpuBudget(TrainerCallback, ExportableState):
-    """Ends training cleanly when this process has used its CPU seconds; a resumed run goes on counting.
+    """Ends training cleanly when this process has used its CPU seconds; a resumed run continues the count.
 
-    They count from the first step on, scoring included; without a limit they are only counted.
+    The count begins with the first step and includes scoring; without a limit the seconds are only counted.
     """
 
     def __init__(self, limit: float | None = None):
@@ -58,13 +58,13 @@ class CpuBudget(TrainerCallback, ExportableState):
         return self.before + time.process_time() - self.start
 
     def state(self) -> dict:
-        """What a checkpoint keeps."""
+        """The state that a checkpoint keeps."""
         return {"args": {"limit": self.limit}, "attributes": {"before": self.used}}
 
     def on_train_begin(self, args, state, control, **kwargs):
-        """Start counting, where the checkpoint left off."""
+        """Start counting, from where the checkpoint left off."""
         self.before = 0.0
-        if state.global_step:  # else the state is this object's own, with what was used before training
+        if state.global_step:  # otherwise the state is this object's own, with the time used before training
             stored = (state.stateful_callbacks or {}).get(type(self).__name__)
             if stored:
                 self.before = stored["attributes"]["before"]
@@ -77,22 +77,22 @@ class CpuBudget(TrainerCallback, ExportableState):
 
 
 class ScoreEvery(TrainerCallback):
-    """Asks for an evaluation after every so many epochs and at the end."""
+    """Asks for an evaluation after every `epochs` epochs and at the end."""
 
     def __init__(self, epochs: int):
         self.epochs = epochs
 
     def on_epoch_end(self, args, state, control, **kwargs):
-        """The epoch count is a float; it falls short of the next whole number when training was stopped."""
+        """The epoch count is a float, which is below the next whole number if training was stopped."""
         last = control.should_training_stop or state.global_step >= state.max_steps
         control.should_evaluate = last or round(state.epoch) % self.epochs == 0
 
 
 class AlignerTrainer(XlingTrainer):
-    """Keeps the weights that the evaluators score highest, of equal ones the later.
+    """Keeps the weights with the highest score of the evaluators; of equal scores the later one wins.
 
-    The score is the mean of their rows on training text; others are only kept, in the log as all of them. The best
-    weights lie in `output_dir`/best.hfxling.safetensors, with their score.
+    The score is the mean of the evaluators' rows on training text. Other rows do not count, but are kept and logged,
+    too. The best weights are in `output_dir`/best.hfxling.safetensors, with their score.
     """
 
     def __init__(self, *args, budget: CpuBudget, **kwargs):
@@ -100,25 +100,25 @@ class AlignerTrainer(XlingTrainer):
         self.budget = budget
 
     def evaluated(self) -> AlignerModel:
-        """What the evaluators get."""
+        """The model for the evaluators."""
         return super().evaluated().aligner
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
-        """Score; write the weights where the score is the best so far."""
+        """Score, and write the weights if the score is the best so far."""
         used = self.budget.used
         metrics = super().evaluate(*args, **kwargs)
         if self.last_results:
             score = float(np.mean([row.value for row in self.last_results if row.split == "train"]))
             # Into the line that has just been logged: checkpoints keep it, and `curve` reads it.
             self.state.log_history[-1] |= {"cpu_seconds": used, "score": score}
-            if score >= best_score(self.args.output_dir):  # that of the file, which a resumed run finds there
+            if score >= best_score(self.args.output_dir):  # from the file, which a resumed run finds there
                 weights = {name: value.cpu() for name, value in self.model.aligner.state_dict().items()}
                 with atomic_path(Path(self.args.output_dir) / BEST) as scratch:
                     save_file(weights, scratch, {"score": repr(score)})
         return metrics
 
     def curve(self) -> list[dict[str, float]]:
-        """Epoch, CPU seconds, score, and all that was measured, at every evaluation; a resumed run has the whole."""
+        """Epoch, CPU seconds, score and all measurements of every evaluation; a resumed run has those before, too."""
         points = []
         for line in self.state.log_history:
             if "score" in line:
@@ -127,7 +127,7 @@ class AlignerTrainer(XlingTrainer):
 
 
 def best_score(folder: str | Path) -> float:
-    """Score of the weights kept in a folder, minus infinity where there are none."""
+    """Score of the weights kept in a folder; minus infinity if there are none."""
     path = Path(folder) / BEST
     if not path.is_file():
         return -float("inf")
@@ -143,14 +143,14 @@ def train_aligner(
     evaluators: Sequence[Evaluator] = (),
     priors: Sequence[LinkPrior] | None = None,
 ) -> dict:
-    """Train, and leave the model with the weights of the best score (the last ones without evaluators).
+    """Train, and leave the model with the weights of the best score (without evaluators, the last weights).
 
-    The score is the mean of the evaluators' rows on training text. `priors`, one for each of the `pairs`, are what the
-    attention starts from.
+    The score is the mean of the evaluators' rows on training text. `priors`, one for each of the `pairs`, are the links
+    from which the attention starts.
 
     Returns:
         steps, epochs, CPU seconds, the contrastive term's share of the loss in the first and the last log line, all
-        scores, the best one, the curve.
+        scores, the best score, and the curve.
     """
     if training_args.bf16:
         _check_bfloat16(training_args.device)
@@ -165,7 +165,7 @@ def train_aligner(
     budget = CpuBudget(settings.cpu_seconds)
     trainer = AlignerTrainer(
         AlignerObjective(model.train()),
-        # An item of the dataset is a whole batch, in the dataset's own order.
+        # An item of the data set is a whole batch, in the data set's own order.
         replace_arguments(
             head_trainer_arguments(training_args), per_device_train_batch_size=1, train_sampling_strategy="sequential"
         ),
@@ -194,13 +194,13 @@ def train_aligner(
 
 
 def _check_bfloat16(device: torch.device) -> None:
-    """Try: which processors can is the CPU library's secret, and it fails from deep inside."""
+    """Try bfloat16, as nothing says which processors can do it, and an error would come from deep in the library."""
     lstm = nn.LSTM(2, 2, batch_first=True).to(device)
     try:
         with torch.autocast(device.type, torch.bfloat16):
             lstm(torch.zeros(1, 1, 2, device=device))
     except RuntimeError:
-        raise ValueError("bf16=True: this processor has no LSTM in bfloat16; leave --bf16 out.") from None
+        raise ValueError("bf16=True: this processor cannot compute an LSTM in bfloat16; leave --bf16 out.") from None
 
 
 def new_model(
@@ -234,9 +234,9 @@ def fit(
     priors: Sequence[LinkPrior] = (),
     watch: Evaluator | None = None,
 ) -> dict:
-    """Train; the state that scores best on the Dice dictionary is kept (see `train_aligner`), without one the last.
+    """Train, and keep the state that scores best on the Dice dictionary (see `train_aligner`), or else the last one.
 
-    No epochs leave the model as it is. `watch` gives further rows at every score, by which no state is chosen.
+    With 0 epochs the model stays as it is. `watch` gives further rows at every score; no state is chosen by them.
     """
     if not training_args.num_train_epochs:
         return {"steps": 0, "epochs": 0.0, "cpu_seconds": 0.0, "scores": [], "curve": []}

@@ -1,9 +1,9 @@
 """Dual-alignment pre-training: translation ranking and representation translation learning (Li et al. 2023).
 
-Beside the files of every method:
-mixing.py: batches of many languages without padding work.
-row_adamw.py: updates of only the word vectors that a batch has.
-finetune.py: the same ranking on the few pairs that one has, for `hfxling fit`.
+Besides the files of every method:
+mixing.py: batches of many languages with little padding.
+row_adamw.py: updates of only those word embeddings that occur in a batch.
+finetune.py: the same ranking on a few pairs, for `hfxling fit`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["TRAINING_DEFAULTS", "Arguments", "DapSettings", "card", "fit", "meas
 
 @dataclass
 class Prepared:
-    """What runs that differ in objective or seed only have in common."""
+    """The part shared by runs that differ only in objective or seed."""
 
     held_out: HeldOut
     corpus: Corpus
@@ -51,10 +51,10 @@ class Prepared:
 
 
 def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> Prepared:
-    """Read training and test text and rank and link the test text with the encoder as it is."""
+    """Read training and test text, and rank and link the test text with the untrained encoder."""
     recipe = rows[0]
     if recipe.gold and is_fsdp(training_args):
-        raise ValueError("gold: FSDP holds weights in pieces, which give no token vectors; test the finished folder.")
+        raise ValueError("gold: with FSDP there are no token vectors during training; test the finished folder.")
     held_out = HeldOut(recipe)
     corpus = load_corpus(recipe, tests=held_out.tests())
     if recipe.dev_pairs:
@@ -70,14 +70,14 @@ def prepare(rows: Sequence[DapArguments], training_args: TrainingArguments) -> P
 
 
 def run(recipe: DapArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
-    """Train the encoder and test it on what the untrained one was tested on."""
+    """Train the encoder, and test it like the untrained one."""
     held_out = prepared.held_out
-    # While training, nothing is tested against the untrained encoder.
+    # During training, nothing is tested against the untrained encoder.
     curve = partial(_after, recipe, training_args, prepared, held_out.thinned(recipe.curve_pairs), None)
     settings = narrowed(DapSettings, recipe)
     trained, trainer = fit(prepared.corpus, settings, training_args, prepared.tokenizer, [curve])
     results = _before(recipe, prepared)
-    # All processes take part in this: where weights are in pieces, `trained` is None in all but one.
+    # All processes take part in this: if weights are sharded, `trained` is None in all but one.
     results += _after(recipe, training_args, prepared, held_out, prepared.before, trainer.evaluated())
     model = published_model(trained)
     reached = {"objective": recipe.objective, "steps": trainer.state.global_step} | trainer.spent()
@@ -86,19 +86,19 @@ def run(recipe: DapArguments, training_args: TrainingArguments, prepared: Prepar
         export(model.to("cpu"), prepared.tokenizer, folder, max_length=prepared.max_length)
 
     final = partial(_final_vectors, recipe, training_args.seed, prepared, model)
-    # no model where others hold its pieces (FSDP)
+    # no model in a process that gets none (FSDP)
     return Run(results, reached, None if model is None else write, curve=trainer.curve, vectors=final)
 
 
 def _final_vectors(recipe: DapArguments, seed: int, prepared: Prepared, model: DapModel) -> list[FinalVectors]:
-    """What the finished model gives for test text and some training text."""
+    """The finished model's vectors of test text and of some training text."""
     embed = SentenceEmbedder(model, prepared.tokenizer, prepared.max_length)
     fields = {"model": model_name(recipe.base_model), "seed": seed}
     return prepared.held_out.final_vectors(embed, prepared.corpus, fields)
 
 
 def measure(recipe: DapArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
-    """What `run` measures, by the model in a published folder, and the text that was read for it."""
+    """What `run` measures, for the model in a published folder, and the text that was read for it."""
     prepared = prepare([recipe], training_args)
     model = DapModel.from_pretrained(folder).to(training_args.device)
     results = _before(recipe, prepared)

@@ -1,4 +1,4 @@
-"""Parallel text of many languages against one, to mixed batches and model inputs."""
+"""From parallel text of many languages with one common language to mixed batches and model inputs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .mixing import MixedBatches, TokenLengths, mixing_weights
 if TYPE_CHECKING:
     from datasets import Dataset
 
-MEAN_OF = 250  # pairs of each language pair that the mean vector is taken of
+MEAN_OF = 250  # pairs of each language pair from which the mean vector is computed
 
 
 def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
-    """Take `count` pairs of each language out of the training text, and what repeats them; the same for every seed.
+    """Remove `count` pairs of each language, and pairs that repeat them, from the training text; equal for every seed.
 
     Returns:
-        Source language -> the pairs taken out.
+        Source language -> the `count` pairs.
     """
     kept_out = {}
     for pair in corpus.pairs:
@@ -40,7 +40,7 @@ def keep_out(corpus: Corpus, count: int) -> dict[str, Dataset]:
             pair.dropped = pair.dropped | {"kept out": count + len(leaks)}
         if not len(left):
             name = name_of_pair(pair.languages)
-            raise ValueError(f"dev_pairs={count}: nothing of {name} is left to train on; give fewer, or more text.")
+            raise ValueError(f"dev_pairs={count}: no pair of {name} is left to train on; give fewer, or more text.")
         pair.train, kept_out[pair.languages[0]] = left, taken
     return kept_out
 
@@ -52,11 +52,11 @@ def weights(corpus: Corpus, settings: DapSettings) -> np.ndarray:
 
 
 def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedTokenizerBase) -> Tensor | None:
-    """Every token id that RTL may have to predict; None where the softmax runs over the whole vocabulary."""
+    """Every token id that RTL may have to predict; None if the softmax is over the whole vocabulary."""
     if not settings.shortlist or "rtl" not in settings.objective:
         return None
     sides = {"xx-en": ["target"], "en-xx": ["source"], "both": ["source", "target"]}[settings.rtl_direction]
-    prompt = settings.text_prompt or ""  # stands before what is reconstructed, too
+    prompt = settings.text_prompt or ""  # put before the reconstructed text, too
     is_target = np.zeros(len(tokenizer), bool)
     for pair in corpus.pairs:
         for block in pair.train.select_columns(sides).iter(batch_size=10_000):
@@ -68,13 +68,13 @@ def target_ids(corpus: Corpus, settings: DapSettings, tokenizer: PreTrainedToken
 
 
 def spread(size: int, count: int) -> range:
-    """At most `count` evenly spaced places in 0..size-1."""
+    """At most `count` evenly spaced positions in 0..size-1."""
     step = max(1, size // count)
     return range(0, size, step)[:count]
 
 
 def mean_texts(corpus: Corpus) -> list[str]:
-    """Texts that the mean vector is taken of: as many of every language pair and side."""
+    """Texts from which the mean vector is computed: equally many of every language pair and side."""
     texts = []
     for pair in corpus.pairs:
         for row in pair.train.select(spread(len(pair.train), MEAN_OF)):
@@ -85,7 +85,7 @@ def mean_texts(corpus: Corpus) -> list[str]:
 def mixed_batches(
     corpus: Corpus, settings: DapSettings, training_args: TrainingArguments, tokenizer: PreTrainedTokenizerBase
 ) -> MixedBatches:
-    """The training text as batches for this process; where no `max_steps` is given it is set from the epochs."""
+    """The training text as batches for this process; if `max_steps` is not given, it is set from the epochs."""
     accumulation = training_args.gradient_accumulation_steps
     world = training_args.world_size
     batch_size = training_args.per_device_train_batch_size * world
@@ -93,7 +93,7 @@ def mixed_batches(
     if batch_size > pairs:
         raise ValueError(
             f"per_device_train_batch_size={training_args.per_device_train_batch_size}: a batch of {batch_size} is more "
-            f"than the {pairs} pairs there are, and copies teach nothing; give a smaller one."
+            f"than the {pairs} pairs there are, and copies teach nothing; give a smaller size."
         )
     if training_args.max_steps < 1:
         epochs = training_args.num_train_epochs
@@ -115,8 +115,8 @@ def mixed_batches(
 class PairCollator:
     """Tokenizes a batch of pairs, each side padded on the right to its longest text.
 
-    There is nothing random in it: the Trainer collates one batch ahead, so after a resume a random state kept here
-    would be one batch off. With the codes of all languages the batch says which one each pair's source has.
+    It has no random state: the Trainer collates one batch ahead, so after a resume a random state kept here would be
+    one batch off. If the codes of all languages are given, the batch says which one each pair's source has.
     """
 
     def __init__(
@@ -129,12 +129,12 @@ class PairCollator:
     ):
         special = tokenizer.num_special_tokens_to_add()
         if max_length <= special:
-            raise ValueError(f"max_length={max_length}: {special} of them are special tokens; give more.")
+            raise ValueError(f"max_length={max_length}: {special} of these tokens are special ones; give more.")
         self.tokenizer, self.max_length, self.prompt = tokenizer, max_length, prompt or ""
         self.languages = {language: number for number, language in enumerate(languages)}
 
     def __call__(self, rows: Sequence[dict[str, str]]) -> dict:
-        """{"source", "target": {"input_ids", "attention_mask"}} of (B, S) each, and (B,) "language" where asked for."""
+        """{"source", "target": {"input_ids", "attention_mask"}} of (B, S) each, and (B,) "language" if asked for."""
         batch = {}
         for side in ("source", "target"):
             batch[side] = self._encode([self.prompt + row[side] for row in rows])

@@ -1,4 +1,4 @@
-"""What is tested while and after a sentence encoder is trained: retrieval on held-out text and Tatoeba, word links."""
+"""Tests of a sentence encoder during and after training: retrieval on held-out text and Tatoeba, and word links."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from .data import spread
 if TYPE_CHECKING:
     from datasets import Dataset
 
-SAMPLED = 500  # training pairs of a language pair that say how wide its components spread
+SAMPLED = 500  # training pairs of a language pair from which the spread of its components is estimated
 Embed = Callable[[list[str]], np.ndarray]
 TokenStates = Callable[[Sequence[Sequence[str]]], list[np.ndarray]]
 Rankings = dict[str, dict[str, list[Ranking]]]
-DEVELOPMENT = "development"  # the set of training pairs that were kept out
-GOLD_LINKS = "gold links"  # all sets of them
+DEVELOPMENT = "development"  # the set of training pairs that were held out
+GOLD_LINKS = "gold links"  # all sets of gold links
 
 
 class HeldOut:
-    """Test text, ranked and linked by any encoder; a language pair that a test source lacks is left out of it."""
+    """Test text, to be ranked and linked by any encoder; a language pair that a test source lacks is left out."""
 
     def __init__(self, recipe: DapArguments):
         self.pairs, self.pivot = recipe.language_pairs, recipe.pivot
@@ -53,7 +53,7 @@ class HeldOut:
                 if parts:
                     of_source[pair[0]] = parts[0]
             if not of_source:
-                raise ValueError(f"test_data={text!r} has none of {', '.join(recipe.pairs)}; check its spelling.")
+                raise ValueError(f"test_data={text!r} has no text of {', '.join(recipe.pairs)}; check its spelling.")
             of_name = self.sets.setdefault(source.name, {})  # parts of one collection are one set
             for lang, part in of_source.items():
                 of_name[lang] = joined([of_name[lang], part]) if lang in of_name else part
@@ -64,9 +64,9 @@ class HeldOut:
             self.gold[pair] = read_aligned(path)
 
     def thinned(self, count: int | None) -> HeldOut:
-        """Tests of `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.
+        """Tests with `count` pairs of each Tatoeba language and a quarter as many with gold links, evenly spaced.
 
-        Development pairs are left out: they are for choices between finished runs.
+        Development pairs are left out, because they are for choices between finished runs.
         """
         if count is None:
             return self
@@ -81,7 +81,7 @@ class HeldOut:
         return other
 
     def tests(self) -> dict[Pair, Dataset]:
-        """All test text by language pair: training text is kept free of it."""
+        """All test text by language pair; training text must not contain it."""
         of_tatoeba = {base_code(name): texts for name, texts in self.tatoeba.items()}
         tests = {}
         for pair in self.pairs:
@@ -93,7 +93,7 @@ class HeldOut:
         return tests
 
     def rank(self, embed: Embed) -> Rankings:
-        """Rankings of every set and language, both directions."""
+        """Rankings of every set and language, in both directions."""
         rankings = {}
         for name, pairs in self.sets.items():
             rankings[name] = {}
@@ -109,7 +109,7 @@ class HeldOut:
         return {pair: word_links(gold, token_states) for pair, gold in self.gold.items()}
 
     def final_vectors(self, embed: Embed, corpus: Corpus, fields: dict) -> list[FinalVectors]:
-        """Vectors of the test text, Tatoeba left out, and of some of the training text; `fields` of `EvalResult`."""
+        """Vectors of the test text without Tatoeba, and of some training text; `fields` are those of `EvalResult`."""
         train = {}
         for pair in corpus.pairs:
             some = pair.train.select(range(min(SAMPLED, len(pair.train))))
@@ -126,7 +126,7 @@ class HeldOut:
         return vectors
 
     def results(self, rankings: Rankings, baseline: Rankings | None = None, **fields) -> list[EvalResult]:
-        """The rankings as result rows, tested against `baseline` where one is given; `fields` as for `EvalResult`."""
+        """The rankings as result rows, tested against `baseline` if it is given; `fields` are those of `EvalResult`."""
         rows = []
         for name, by_language in rankings.items():
             before = baseline[name] if baseline else None
@@ -145,14 +145,14 @@ class HeldOut:
         return rows
 
     def link_results(self, links: dict[Pair, list[set[Link]]], **fields) -> list[EvalResult]:
-        """AER of the links, and the mean of the trained and of the untrained languages' sets."""
-        others = {}  # of every language pair, the one that is not the pivot
+        """AER of the links, and its mean over the sets of trained and over those of untrained languages."""
+        others = {}  # for every language pair, the language that is not the pivot
         for pair in self.gold:
             others[pair] = pair[1] if pair[0] == self.pivot else pair[0]
         return link_results(links, self.gold, self._by_training(others), **fields)
 
     def _averaged(self, rankings: dict[str, list[Ranking]], **fields) -> list[EvalResult]:
-        """P@1 over all languages, which have equally many development pairs."""
+        """Mean P@1 over all languages, which have equally many development pairs."""
         rows, settings = [], fields.pop("settings", {})
         to_pivot, from_pivot = zip(*rankings.values())  # each language's rankings are those of both directions
         for direction, ranked in ((f"xx->{self.pivot}", to_pivot), (f"{self.pivot}->xx", from_pivot)):
@@ -171,7 +171,7 @@ class HeldOut:
         return rows
 
     def _by_training(self, codes: dict) -> dict[str, list]:
-        """What of `codes` (name -> language code) has training text, and what has none."""
+        """The names in `codes` (name -> language code) with training text, and those without."""
         sources = {base_code(source) for source, _ in self.pairs}
         groups = {"trained": [], "untrained": []}
         for name, code in codes.items():
@@ -182,7 +182,7 @@ class HeldOut:
 def word_links(gold: Sequence[AlignedPair], token_states: TokenStates) -> list[set[Link]]:
     """Links of every pair by IterMax (Jalili Sabet et al. 2020) over the cosines of the words' vectors.
 
-    Gold links are not looked at. A NaN row of `token_states`, of a word without a vector, gets no link.
+    Gold links are not looked at. A word without a vector, which has a NaN row in `token_states`, gets no link.
     """
     states = token_states([pair.source for pair in gold] + [pair.target for pair in gold])
     source_states, target_states = states[: len(gold)], states[len(gold) :]
@@ -204,12 +204,12 @@ def link_results(
     settings: dict,
     **fields,
 ) -> list[EvalResult]:
-    """AER of every set, and the mean over the sets of each group (name -> language pairs), which count alike."""
+    """AER of every set, and the unweighted mean over the sets of each group (name -> language pairs)."""
     rows, settings = {}, settings | {"method": "itermax"}
     for pair, pairs in gold.items():
         measured = alignment_results(links[pair], pairs, dataset=GOLD_LINKS, split="test", settings=settings, **fields)
         row = next(row for row in measured if row.metric == "AER")
-        # AER is 100 - F1 of these counts, so it can be tested as an F1 can.
+        # AER is 100 - F1 of these counts, so it can be tested like an F1.
         sure_hits, possible_hits, predicted, sure = count_links(links[pair], pairs).T
         items = Items("F1", (np.stack([sure_hits + possible_hits, 2 * predicted, 2 * sure], 1),))
         rows[pair] = replace(row, direction="->".join(pair), items=items)

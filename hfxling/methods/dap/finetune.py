@@ -1,6 +1,6 @@
-"""Translation ranking on the few thousand pairs that one has: what competes in `hfxling fit`.
+"""Translation ranking on a few thousand pairs, as it competes in `hfxling fit`.
 
-Low-rank adapters on the encoder's linear layers: what is learnt is a file of 3 MB on a base that has a name.
+It trains low-rank adapters on the encoder's linear layers, which are a file of 3 MB on top of a named encoder.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def finetuning(
     prompt: str | None = None,
     **text,
 ) -> DapArguments:
-    """The options of DAP's recipe for few pairs and an encoder of sentences; `text` are those of `TextArguments`."""
+    """The options of DAP's recipe for few pairs and a sentence encoder; `text` has the options of `TextArguments`."""
     return DapArguments(
         pairs=list(pairs),
         base_model=model,
@@ -75,9 +75,9 @@ def finetuning(
 def schedule(
     pairs: int, folder: str, *, epochs: int, seed: int, device: str | None, is_tested: bool
 ) -> TrainingArguments:
-    """The Trainer's arguments for so many pairs; a batch holds at most a quarter of them.
+    """The Trainer's arguments for `pairs` pairs; a batch has at most a quarter of them.
 
-    By default a GPU is used when there is one. `is_tested` says that pairs are left out, which every epoch ends with.
+    By default a GPU is used if there is one. `is_tested` says that pairs are left out and tested after every epoch.
     """
     batch = max(2, min(BATCH, pairs // 4))
     is_on_gpu = device != "cpu" and torch.cuda.is_available()
@@ -108,7 +108,7 @@ def schedule(
 def bf16_is_faster() -> bool:
     """Whether this processor multiplies matrices faster in bfloat16 than in float32.
 
-    It is timed, once a process, as some processors have the instructions and take twice as long with them.
+    This is timed once per process, because some processors have the instructions but take twice as long with them.
     """
     seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
@@ -124,7 +124,7 @@ def bf16_is_faster() -> bool:
 
 
 class TooLong(Exception):
-    """Training would take longer than there is time for: so many seconds."""
+    """Training would take longer than the time left: so many seconds."""
 
     def __init__(self, seconds: float):
         super().__init__(f"{seconds:.0f} s")
@@ -133,7 +133,7 @@ class TooLong(Exception):
 
 @dataclass(frozen=True)
 class Finetuned:
-    """An encoder trained further."""
+    """A fine-tuned encoder."""
 
     model: DapForPreTraining  # with its adapters
     tokenizer: object
@@ -146,7 +146,7 @@ class Finetuned:
         return SentenceEmbedder(self.model.dap.eval(), self.tokenizer)(texts)
 
     def keep(self, file: Path) -> None:
-        """Keep what was trained, and what is known of it, in one file, for `kept` to read."""
+        """Write the trained weights, and what is known about them, to one file, for `finetune(kept=...)` to read."""
         tensors = _trained_weights(self.model.dap)
         for way, ranks in enumerate(self.ranks or ()):
             tensors[f"ranks.{way}"] = torch.from_numpy(ranks)
@@ -155,7 +155,7 @@ class Finetuned:
             save_file(tensors, scratch, {"epochs": str(self.epochs), "seconds": str(self.seconds)})
 
     def write(self, folder: Path) -> None:
-        """Write a stock folder, with adapters merged into the weights, and the adapters beside them in `adapter`."""
+        """Write a stock folder with the adapters merged into the weights, and the adapters alone in `adapter`."""
         model = copy.deepcopy(self.model).to("cpu")
         adapted = model.dap.encoder
         limit = token_limit(self.tokenizer, adapted.config)
@@ -181,13 +181,13 @@ def finetune(
         recipe: encoder, prompt, adapters and objective.
         training_args: batch size, epochs, learning rate, device.
         corpus: the text.
-        held_out: sources and translations; after every epoch they are ranked, and the best epoch is kept.
-        kept: file that what was trained is taken from if it is there, and written to if it is not.
-        time_left: seconds that there are.
-        runs: how many trainings of this length these are for.
+        held_out: sources and translations that are ranked after every epoch, to keep the best epoch.
+        kept: file of trained weights; read if it exists, otherwise written.
+        time_left: function that gives the seconds left.
+        runs: number of trainings of this length that must fit into that time.
 
     Raises:
-        TooLong: there is less time than training takes, as the first steps show.
+        TooLong: training takes longer than the time left, judging by the first steps.
     """
     with one_line_where_missing(recipe.base_model):
         tokenizer = load_tokenizer(recipe.base_model, recipe.hub_kwargs)
@@ -209,7 +209,7 @@ def finetune(
 
 
 def training_facts(recipe: DapArguments, training_args: TrainingArguments, corpus: Corpus, held_out) -> dict:
-    """All that decides what is trained."""
+    """All facts that determine the trained weights."""
     (pair,) = corpus.pairs
     facts = asdict(narrowed(DapSettings, recipe)) | {"prompt": recipe.text_prompt}
     for name in ("base_model", "base_revision", "cache_dir"):
@@ -223,7 +223,7 @@ def training_facts(recipe: DapArguments, training_args: TrainingArguments, corpu
 
 
 def _taken_from(file: Path, recipe: DapArguments, corpus: Corpus, tokenizer) -> Finetuned:
-    """What an earlier run has trained."""
+    """The encoder that an earlier run trained."""
     model = build_model(recipe, corpus.language_pairs, tokenizer)
     ranks, weights = [], {}
     try:
@@ -250,7 +250,7 @@ def _trained_weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
-    """Train; where the device's memory does not suffice, with fewer pairs in it at a time."""
+    """Train; if the device's memory is too small, with fewer pairs at a time."""
     while True:
         for evaluator in evaluators:
             evaluator.forget()
@@ -269,14 +269,14 @@ def _with_memory(recipe, training_args, corpus, tokenizer, evaluators, watch):
 
 
 class _BestEpoch:
-    """An evaluator that ranks the pairs left out and remembers the weights that rank them best."""
+    """An evaluator that ranks the held-out pairs and remembers the weights that rank them best."""
 
     def __init__(self, tokenizer, held_out: tuple[Sequence[str], Sequence[str]] | None):
         self.tokenizer, self.held_out = tokenizer, held_out
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as a training does."""
+        """Forget everything, for a new training."""
         self.ranks: Ranks | None = None
         self.epoch, self._epochs, self._score = 0, 0, -1.0
         self._weights: dict[str, torch.Tensor] = {}
@@ -293,12 +293,12 @@ class _BestEpoch:
         return []
 
     def restore(self, model: DapModel) -> None:
-        """Bring the best weights back."""
+        """Load the best weights back into the model."""
         model.load_state_dict(self._weights, strict=False)
 
 
 class _Watch(TrainerCallback):
-    """Shows how far training is, and ends it where the first steps say that it takes too long."""
+    """Shows the progress of training, and ends it if the first steps show that it would take too long."""
 
     def __init__(self, time_left: Callable[[], float] | None, runs: float):
         self.time_left, self.runs = time_left, runs
@@ -309,7 +309,7 @@ class _Watch(TrainerCallback):
         self.bar = bar(total=state.max_steps, unit="steps", label="fine-tuning")
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Count, and after the first steps reckon."""
+        """Count the step, and after the first steps estimate the time of all."""
         self.bar.update()
         if state.global_step == 1:  # which also allocates the optimizer's state: not timed
             self._began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Batches out of many corpora: mixed by weight, alike in length, in step on all processes, exactly resumable."""
+"""Batches from many corpora: mixed by weight, similar in length, the same plan on all processes, exactly resumable."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def mixing_weights(sizes: Sequence[int], mixing: str = "proportional", temperatu
 
 
 class TokenLengths:
-    """Length of pairs in tokens, (N,): the longer side decides, the sum of both where it ties.
+    """Length of pairs in tokens, (N,): that of the longer side, and in case of ties the sum of both.
 
-    A batch then holds next to no padding on either side. Costs one pass of the tokenizer over the text. `max_length`
-    tokens are kept of a side, special ones included.
+    A batch then has hardly any padding on either side. This takes one pass of the tokenizer over the text. At most
+    `max_length` tokens of a side count, including special ones.
     """
 
     def __init__(self, tokenizer: Any, max_length: int):
@@ -63,7 +63,7 @@ class TokenLengths:
 
     @property
     def key(self) -> str:
-        """Changes with everything that changes the lengths."""
+        """A key that changes with everything that changes the lengths."""
         settings = self.tokenizer.get_vocab()
         if self.tokenizer.is_fast:
             settings = json.loads(self.tokenizer.backend_tokenizer.to_str())
@@ -75,25 +75,25 @@ class TokenLengths:
 class MixedBatches(torch.utils.data.Dataset):
     """Item t is batch t: this process's rows of it, as a list of {"source", "target", "source_lang", "target_lang"}.
 
-    Batch t is a function of the seed and t alone. So every process knows the same plan and takes every world-th row of
-    it, a run resumes anywhere without reading what it skips, and workers need no coordination. The rows of a batch are
-    drawn from all corpora by weight, and from one corpus without replacement, pass after pass, each in a new order.
-    A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches; of a small
-    corpus it is fewer, so that it has hardly a row twice.
+    Batch t depends only on the seed and t. So every process knows the same plan and takes every world-th row of it, a
+    run resumes anywhere without reading the skipped part, and workers need no coordination. The rows of a batch are
+    drawn from all corpora by weight. Within a corpus they are drawn without replacement, pass after pass, each in a new
+    order. A megabatch is `bucket` batches whose rows are drawn together, sorted by length and cut into batches; for a
+    small corpus it has fewer batches, so that hardly any row is in it twice.
 
-    `batch_loader` makes the DataLoader for it. Memory, beside the corpora: 8 bytes a row.
+    `batch_loader` makes the DataLoader for it. Memory in addition to the corpora: 8 bytes a row.
 
     Args:
-        corpora: `datasets.Dataset` each, with at least the four columns; best memory-mapped.
+        corpora: a `datasets.Dataset` each, with at least the four columns; best memory-mapped.
         weights: probability of each corpus, see `mixing_weights`; scaled to sum to 1.
-        batch_size: rows of a batch over all processes.
-        batches: how many batches there are (optimizer steps times accumulation).
-        seed: of everything random.
-        bucket: batches, at most, made of rows that are sorted by length together; 1 sorts nothing.
+        batch_size: number of rows of a batch over all processes.
+        batches: number of batches (optimizer steps times accumulation).
+        seed: seed of everything random.
+        bucket: most batches whose rows are sorted by length together; 1: no sorting.
         rank: number of this process.
         world: number of processes.
-        measure: what a row's length is; called on all text when this is made.
-        cache_dir: where lengths are kept; processes then share the memory too.
+        measure: function that gives the lengths of rows; it is called on all text when this object is made.
+        cache_dir: folder in which lengths are cached; processes then share their memory, too.
     """
 
     def __init__(
@@ -126,9 +126,9 @@ class MixedBatches(torch.utils.data.Dataset):
         self._plan: tuple[int, np.ndarray] = (-1, np.empty(0))  # the last megabatch asked for, and its batches
 
     def _most_batches(self, sizes: Sequence[int]) -> int:
-        """So many batches that no corpus gives them more rows than it has, but at least one.
+        """The largest number of batches for which no corpus gives more rows than it has, but at least one.
 
-        Sorted by length, copies of a row would stand side by side: in one batch, where they are no negatives.
+        Sorted by length, copies of a row would be side by side, so in one batch, where they are no negatives.
         """
         rows_a_batch = self.weights * self.batch_size
         return max(1, int(np.min(np.array(sizes) / np.maximum(rows_a_batch, 1e-12))))
@@ -140,12 +140,12 @@ class MixedBatches(torch.utils.data.Dataset):
         return self.__getitems__([t])
 
     def __getitems__(self, batches: Sequence[int]) -> list[Row]:
-        """The rows of some batches in one list; by this a DataLoader hands its collator rows and not lists of rows."""
+        """The rows of some batches in one list; with this a DataLoader gives its collator rows, not lists of rows."""
         own_rows = [self.rows(t)[self.rank :: self.world] for t in batches]
         return self.corpora.__getitems__(np.concatenate(own_rows))
 
     def rows(self, t: int) -> np.ndarray:
-        """(batch_size,) numbers of the rows of batch t over all processes, in the corpora one after another."""
+        """(batch_size,) row numbers of batch t over all processes, counted through the corpora one after another."""
         if not 0 <= t < self.batches:  # what ends an iteration by numbers
             raise IndexError(f"batch {t} of {self.batches}")
         megabatch, place = divmod(int(t), self.bucket)
@@ -165,18 +165,18 @@ class MixedBatches(torch.utils.data.Dataset):
         return np.random.default_rng((self.seed, *purpose))
 
     def _counts(self, megabatch: int) -> np.ndarray:
-        """Rows of each corpus in a megabatch."""
+        """Number of rows of each corpus in a megabatch."""
         return self._rng(_COUNTS, megabatch).multinomial(self.bucket * self.batch_size, self.weights)
 
     def _cut(self, lengths: np.ndarray, megabatch: int) -> np.ndarray:
-        """(bucket, batch_size) positions in `lengths`: rows of like length together, batches in random order."""
+        """(bucket, batch_size) positions in `lengths`: rows of similar length together, batches in random order."""
         rng = self._rng(_ORDER, megabatch)
         shuffled = rng.permutation(len(lengths))  # so that rows of one length do not stand corpus by corpus
         order = shuffled[np.argsort(lengths[shuffled], kind="stable")] if self.bucket > 1 else shuffled
         return order.reshape(self.bucket, self.batch_size)[rng.permutation(self.bucket)]
 
     def _draw(self, corpus: int, start: int, number: int) -> np.ndarray:
-        """Rows start..start+number of the endless sequence of shuffled passes over a corpus."""
+        """The `number` rows from `start` on in the endless sequence of shuffled passes over a corpus."""
         size = self.sizes[corpus]
         parts = []
         while number:
@@ -217,9 +217,9 @@ class MixedBatches(torch.utils.data.Dataset):
 def batch_loader(
     batches: MixedBatches, collator: Callable[[list[Row]], Any], **kwargs: Any
 ) -> torch.utils.data.DataLoader:
-    """A DataLoader of ready batches, which nothing has to shard or shuffle any more (do not `prepare` it).
+    """A DataLoader of ready batches, which must not be sharded or shuffled again (do not `prepare` it).
 
-    `accelerate.skip_first_batches`, which the Trainer resumes with, skips in it without touching the data.
+    `accelerate.skip_first_batches`, with which the Trainer resumes, skips batches without touching the data.
     """
     # An item is a batch already; by a batch sampler of one item `skip_first_batches` skips numbers and not items.
     return torch.utils.data.DataLoader(batches, batch_size=1, collate_fn=collator, **kwargs)

@@ -1,4 +1,4 @@
-"""AdamW that touches an embedding matrix only in the rows that have a gradient."""
+"""AdamW that updates only those rows of an embedding matrix that have a gradient."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from torch.optim.adamw import adamw
 if TYPE_CHECKING:
     from transformers import TrainingArguments
 
-_BLOCK = 512  # rows copied, updated and put back at a time: they stay in the cache of a CPU
+_BLOCK = 512  # rows copied, updated and put back at a time, so that they stay in a CPU's cache
 
 
 class RowAdamW(torch.optim.AdamW):
-    """AdamW with lazy rows: an embedding's row without a gradient keeps its value and its moments.
+    """AdamW with lazy rows: a row of an embedding that has no gradient keeps its value and its moments.
 
     A batch looks up a few thousand of a multilingual vocabulary's 120,000 to 250,000 rows, yet AdamW reads and writes
-    four matrices of that size a step, and autograd fills a new one with zeros for each look-up. Here a gradient matrix
-    is allocated once and only what was written is cleared (give the model sparse look-ups, such as
-    `DapForPreTraining.row_gradients`, so that no other is made), and only rows with a gradient are updated.
+    four matrices of that size at each step, and autograd fills a new one with zeros for each look-up. Here a gradient
+    matrix is allocated once, only the rows written before are cleared, and only rows with a gradient are updated. Give
+    the model sparse look-ups, such as `DapForPreTraining.row_gradients`, so that no other matrix is made.
 
-    The difference to AdamW: while a row has no gradient its moments do not decay, its momentum does not go on moving it
-    and it gets no weight decay. The bias correction counts all steps, as in `torch.optim.SparseAdam`. Where every row
-    has a gradient the two are the same. The state is AdamW's: each loads the other's checkpoint.
+    The difference from AdamW: while a row has no gradient, its moments do not decay, its momentum does not move it on,
+    and it gets no weight decay. The bias correction counts all steps, as in `torch.optim.SparseAdam`. If every row has
+    a gradient, the two are the same. The state is AdamW's: each can load the other's checkpoint.
 
-    DistributedDataParallel reduces the dense gradient, so every process updates the rows of all. Not for FSDP, which
-    replaces the parameters by flat shards.
+    DistributedDataParallel reduces the dense gradient, so every process updates the rows of all processes. Not for
+    FSDP, which replaces the parameters by flat shards.
 
     Args:
         params: parameters or groups of them.
-        rows: those of them, (V, H), that are updated row by row.
-        **settings: of `torch.optim.AdamW`: lr, betas, eps, weight_decay, fused.
+        rows: those parameters, (V, H), that are updated row by row.
+        **settings: settings of `torch.optim.AdamW`: lr, betas, eps, weight_decay, fused.
     """
 
     def __init__(self, params: Iterable, *, rows: Sequence[nn.Parameter], **settings: Any):
@@ -48,7 +48,7 @@ class RowAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:
-        """Update all parameters; what Accelerate hands on as a closure is always None."""
+        """Update all parameters; the closure that Accelerate passes on is always None."""
         matrices = {p: p.grad for p in self._gradients if p.grad is not None}
         for p in matrices:
             p.grad = None  # hidden from AdamW
@@ -64,14 +64,14 @@ class RowAdamW(torch.optim.AdamW):
         if not state:
             state["step"] = torch.zeros((), device=p.device if group["fused"] else None)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(p), torch.zeros_like(p)
-        # The fastest test there is; a row whose norm underflows (1e-23) would not move by a float's precision.
+        # The fastest test; a row whose norm underflows (1e-23) would not move within a float's precision.
         rows = torch.linalg.vector_norm(p.grad, dim=1).nonzero().flatten()
         whole = p, state["exp_avg"], state["exp_avg_sq"]
         settings = {name: group[name] for name in ("foreach", "fused", "lr", "weight_decay", "eps")}
         settings |= dict(zip(("beta1", "beta2"), group["betas"])) | {"amsgrad": False, "maximize": False}
         for block in rows.split(_BLOCK if p.device.type == "cpu" else max(1, len(rows))):
             part, average, square = (x.index_select(0, block) for x in whole)
-            steps = state["step"].clone()  # which the update counts up
+            steps = state["step"].clone()  # a copy, as the update counts it up
             adamw([part], [p.grad.index_select(0, block)], [average], [square], [], [steps], **settings)
             for x, updated in zip(whole, (part, average, square)):
                 x.index_copy_(0, block, updated)
@@ -80,16 +80,16 @@ class RowAdamW(torch.optim.AdamW):
 
 
 class _RowGradient:
-    """One matrix that serves as a parameter's gradient again and again.
+    """One matrix that is used again and again as a parameter's gradient.
 
-    `zero_grad` of a module or an optimizer lets go of it; the next backward pass, before it adds to `grad`, puts it
-    back cleared, so a sparse gradient is added to a dense one in its rows.
+    `zero_grad` of a module or an optimizer drops it. The next backward pass puts it back, cleared, before it adds to
+    `grad`, so that a sparse gradient is added to the rows of a dense one.
     """
 
     def __init__(self, p: nn.Parameter):
         self.p = p
         self.matrix: Tensor | None = None
-        self.written: Tensor | None = None  # rows that are not zero; None: not known
+        self.written: Tensor | None = None  # rows that are not zero; None if unknown
         p.register_hook(self.put_back)
 
     @torch.no_grad()
@@ -106,13 +106,11 @@ class _RowGradient:
 
 
 def row_adamw(training_args: TrainingArguments, rows: Sequence[nn.Parameter]) -> tuple[type[RowAdamW], dict]:
-    """`optimizer_cls_and_kwargs` of a `transformers.Trainer`, with the settings of its arguments."""
+    """`optimizer_cls_and_kwargs` for a `transformers.Trainer`, with the settings of its arguments."""
     from transformers import Trainer
 
     if training_args.optim not in ("adamw_torch", "adamw_torch_fused"):
-        raise ValueError(
-            f"optim={training_args.optim.value}: rows are updated by adamw_torch_fused or adamw_torch only."
-        )
+        raise ValueError(f"optim={training_args.optim.value}: for row_updates give adamw_torch_fused or adamw_torch.")
     _, kwargs = Trainer.get_optimizer_cls_and_kwargs(training_args)
     settings = {name: kwargs[name] for name in ("lr", "betas", "eps", "fused") if name in kwargs}
     return RowAdamW, settings | {"rows": rows}  # the Trainer's parameter groups bring their weight decay

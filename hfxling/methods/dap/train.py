@@ -1,4 +1,4 @@
-"""Dual-alignment pre-training: the model, gradient caching, the run."""
+"""Dual-alignment pre-training: the model, gradient caching and the run."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class DapTrainer(XlingTrainer):
-    """Feeds ready mixed batches, gathers negatives over the processes and caches gradients where a chunk size is given.
+    """Feeds ready mixed batches, gathers negatives over the processes, and caches gradients if a chunk size is given.
 
-    `chunk_size` pairs go through the encoder at a time, by default the whole batch; `train_dataset` is a
-    `MixedBatches`. `curve` has the rows of every evaluation, with the settings step, train_seconds and train_cpu_s.
+    The encoder gets `chunk_size` pairs at a time, by default the whole batch; `train_dataset` is a `MixedBatches`.
+    `curve` has the rows of every evaluation, with the settings step, train_seconds and train_cpu_s.
     """
 
     def __init__(self, *args, chunk_size: int | None = None, **kwargs):
@@ -50,18 +50,20 @@ class DapTrainer(XlingTrainer):
         if self.is_fsdp_enabled:
             self.model.one_pass = True
             for name, parameter in self.model.dap.encoder.named_parameters():
-                if "pooler" in name.split("."):  # gets no gradient, and FSDP resumes no optimizer that lacks a state
+                if "pooler" in name.split(
+                    "."
+                ):  # has no gradient, and FSDP cannot resume an optimizer without its state
                     parameter.requires_grad_(False)
 
     def train(self, *args, **kwargs):
-        """As in the Trainer; `spent` then says what it took."""
+        """As in the Trainer; afterwards `spent` gives the time it took."""
         self._began = _clocks()
         reached = super().train(*args, **kwargs)
         self._ended = _clocks()
         return reached
 
     def evaluate(self, *args, **kwargs) -> dict[str, float]:
-        """As in the Trainer; the rows are kept, and its time does not count as training."""
+        """As in the Trainer, but the rows are kept, and the time does not count as training."""
         self._ended = before = _clocks()
         reached = {"stage": "during", "step": self.state.global_step} | self.spent()
         metrics = super().evaluate(*args, **kwargs)
@@ -70,20 +72,20 @@ class DapTrainer(XlingTrainer):
         return metrics
 
     def spent(self) -> dict[str, float]:
-        """Wall and CPU seconds of training until now or its end, evaluations left out."""
+        """Wall and CPU seconds of training until now or until its end, without evaluations."""
         wall, cpu = self._ended - self._began - self._evaluating
         return {"train_seconds": round(float(wall), 1), "train_cpu_s": round(float(cpu), 1)}
 
     def evaluated(self) -> DapModel | RootModel:
-        """What the evaluators get: the dual encoder, or what stands in for it where its weights are in pieces."""
+        """The model for the evaluators: the dual encoder, or a substitute for it if its weights are sharded."""
         if self.is_fsdp_enabled:
             return RootModel(self.model.eval())
         return super().evaluated().dap
 
     def whole_model(self, build: Callable[[], DapForPreTraining]) -> DapForPreTraining | None:
-        """The trained model in evaluation mode; to be called by all processes.
+        """The trained model in evaluation mode; all processes must call this.
 
-        Where weights are in pieces they are gathered into one that `build` makes, and all processes but the main one
+        If weights are sharded, they are gathered into a model that `build` makes, and all processes but the main one
         get None.
         """
         if not self.is_fsdp_enabled:
@@ -96,7 +98,7 @@ class DapTrainer(XlingTrainer):
         return model.eval()
 
     def get_train_dataloader(self) -> DataLoader:
-        """Batches are ready and every process has its own: nothing is left to shard or to shuffle."""
+        """The batches are ready, and every process has its own, so there is nothing to shard or shuffle."""
         workers = self.args.dataloader_num_workers
         pinned = self.args.dataloader_pin_memory and torch.cuda.is_available()
         return batch_loader(self.train_dataset, self.data_collator, num_workers=workers, pin_memory=pinned)
@@ -105,10 +107,10 @@ class DapTrainer(XlingTrainer):
         return super()._prepare_inputs(inputs) | {"gather": gather_rows}
 
     def training_step(self, model, inputs, num_items_in_batch=None) -> Tensor:
-        """One batch forward and backward, in chunks where asked for (gradient caching; Gao et al. 2021).
+        """One batch forward and backward, in chunks if asked for (gradient caching; Gao et al. 2021).
 
-        The sentence vectors of all chunks are computed without a graph, the ranking loss over the whole batch gives
-        their gradients, and each chunk is then encoded again, with the same dropout, to pass its share on.
+        The sentence vectors of all chunks are computed without a graph; the ranking loss over the whole batch gives
+        their gradients; each chunk is then encoded again, with the same dropout, to pass its gradients on.
         """
         if self.chunk_size is None or self.chunk_size >= len(inputs["source"]["input_ids"]):
             return super().training_step(model, inputs, num_items_in_batch)
@@ -128,7 +130,7 @@ class DapTrainer(XlingTrainer):
         for i, (chunk, pair) in enumerate(zip(chunks, slopes)):
             part = BatchPart(*pair, tokens, len(pair[0]) / len(sides[0]))
             random_states[i].restore()
-            # The processes' gradients are summed once a batch, with the last chunk.
+            # The processes' gradients are summed once per batch, with the last chunk.
             is_last = i == len(chunks) - 1
             with nullcontext() if is_last else self.accelerator.no_sync(model):
                 with self.compute_loss_context_manager():
@@ -148,14 +150,14 @@ def _clocks() -> np.ndarray:
 
 
 def gather_rows(rows: Tensor) -> Tensor:
-    """Every process' rows, this one's first: (B, ...) to (world x B, ...); every process must hold B of them.
+    """The rows of all processes, this one's first: (B, ...) to (world x B, ...); every process must have B of them.
 
-    The gradient of a row is the sum of what all processes' losses say about it, so with losses averaged over the
-    processes (as DDP and FSDP average gradients) training is what one process with the whole batch would do.
+    The gradient of a row is the sum of its gradients from all processes' losses. With losses averaged over the
+    processes (as DDP and FSDP average gradients), training is the same as in one process with the whole batch.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return rows
-    from torch.distributed.nn.functional import all_gather  # which not every build of torch has
+    from torch.distributed.nn.functional import all_gather  # not in every build of torch
 
     parts = list(all_gather(rows))  # unlike that of `torch.distributed` it has a gradient
     own = parts.pop(dist.get_rank())
@@ -163,10 +165,10 @@ def gather_rows(rows: Tensor) -> Tensor:
 
 
 class RootModel:
-    """A `DapModel` whose weights are in pieces (FSDP): embeds by forward passes of the root, which puts them together.
+    """A `DapModel` with sharded weights (FSDP): it embeds by forward passes of the root, which gathers the weights.
 
-    The root is the wrapped `DapForPreTraining`. All processes must call it equally often; with what does not matter.
-    Vectors are of the precision of training.
+    The root is the wrapped `DapForPreTraining`. All processes must call it equally often, no matter with which texts.
+    Vectors have the precision of training.
     """
 
     def __init__(self, root: torch.nn.Module):
@@ -181,7 +183,7 @@ class RootModel:
 
 
 def split_batch(inputs: dict, size: int) -> list[dict]:
-    """Consecutive chunks of at most `size` pairs; what is not a tensor goes to every chunk."""
+    """Consecutive chunks of at most `size` pairs; entries other than tensors go to every chunk."""
     from accelerate.utils import slice_tensors
 
     starts = range(0, len(inputs["source"]["input_ids"]), size)
@@ -189,14 +191,14 @@ def split_batch(inputs: dict, size: int) -> list[dict]:
 
 
 class RandomState:
-    """The random generators' state, so that a second pass drops out the same units."""
+    """The state of the random generators, so that a second pass drops out the same units."""
 
     def __init__(self):
         self.cpu = torch.get_rng_state()
         self.cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
 
     def restore(self) -> None:
-        """Go back to it."""
+        """Set the generators to this state."""
         torch.set_rng_state(self.cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state(self.cuda)
@@ -204,11 +206,11 @@ class RandomState:
 
 @torch.no_grad()
 def _embed(model: torch.nn.Module, chunks: list[dict]) -> tuple[list[tuple[Tensor, Tensor]], list[RandomState]]:
-    """Both sides' sentence vectors of every chunk, and the random state that each started from."""
+    """Both sides' sentence vectors of every chunk, and the random state at the start of each chunk."""
     vectors, states = [], []
     for chunk in chunks:
         states.append(RandomState())
-        output = model(**chunk, embed_only=True)  # through the wrapper, which may hold the weights in pieces
+        output = model(**chunk, embed_only=True)  # through the wrapper, as the weights may be sharded
         vectors.append((output.source, output.target))
     return vectors, states
 
@@ -221,9 +223,9 @@ def build_model(
     *,
     center_on: Sequence[str] = (),
 ) -> DapForPreTraining:
-    """The model to train, from the encoder that the settings name, with LoRA adapters where asked for.
+    """The model to train, from the encoder that the settings name, with LoRA adapters if asked for.
 
-    With `center_on` the mean vector of these texts is taken off.
+    With `center_on` the mean vector of these texts is subtracted.
     """
     model = DapForPreTraining.from_encoder(
         settings.base_model,
@@ -241,7 +243,7 @@ def build_model(
         is_centered = last_norm is not None and center(model.dap, tokenizer, last_norm, center_on)
         if not is_centered and settings.centering == "train":
             raise ValueError(
-                f"centering='train': no bias takes the mean off the vectors of {model.dap.encoder.config.model_type}; "
+                f"centering='train': {model.dap.encoder.config.model_type} has no bias that can hold the mean vector; "
                 "leave centering out."
             )
     if settings.freeze_embeddings:
@@ -255,7 +257,7 @@ def build_model(
             r=settings.lora,
             lora_alpha=2 * settings.lora,
             target_modules="all-linear",
-            modules_to_save=None if last_norm is None else [last_norm],  # which has the mean vector
+            modules_to_save=None if last_norm is None else [last_norm],  # it has the mean vector
         )
         model.dap.encoder = get_peft_model(model.dap.encoder, adapters)
     return model
@@ -272,10 +274,11 @@ def _last_norm(encoder: torch.nn.Module) -> str | None:
 
 @torch.no_grad()
 def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, norm: str, texts: Sequence[str]) -> bool:
-    """Take the mean pooled vector of some texts off all vectors, by the bias of the encoder's last layer norm.
+    """Subtract the mean pooled vector of some texts from all vectors, by the bias of the encoder's last layer norm.
 
-    An encoder's vectors have much in common, which tells nothing and costs the first steps of training; with few pairs
-    there are no others. Gives whether the vectors go by the bias of that `norm`; if not, it stays as it was.
+    An encoder's vectors have much in common. This carries no information and costs the first steps of training, and
+    with few pairs there are no others. Returns whether the bias of that `norm` shifts the vectors; if not, it is left
+    unchanged.
     """
     bias = model.encoder.get_submodule(norm).bias
     embed = SentenceEmbedder(model.eval(), tokenizer, output="pooled")
@@ -291,7 +294,7 @@ def center(model: DapModel, tokenizer: PreTrainedTokenizerBase, norm: str, texts
 
 
 def published_model(model: DapForPreTraining | None) -> DapModel | None:
-    """The dual encoder without what only training needs; adapters are merged into the weights."""
+    """The dual encoder without the parts needed only in training; adapters are merged into the weights."""
     if model is None:
         return None
     if hasattr(model.dap.encoder, "merge_and_unload"):
@@ -300,7 +303,7 @@ def published_model(model: DapForPreTraining | None) -> DapModel | None:
 
 
 def is_fsdp(training_args: TrainingArguments) -> bool:
-    """Whether weights lie in pieces."""
+    """Whether weights are sharded."""
     return bool(training_args.fsdp) or os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
 
 
@@ -315,7 +318,7 @@ def fit(
     """Train an encoder on sentence pairs; evaluators are called with the dual encoder.
 
     Returns:
-        The model as `DapTrainer.whole_model` gives it, and the Trainer.
+        The model that `DapTrainer.whole_model` gives, and the Trainer.
     """
     set_seed(training_args.seed)
     pairs = corpus.language_pairs
@@ -323,7 +326,7 @@ def fit(
     center_on = mean_texts(corpus) if settings.centering != "none" else ()
     model = build_model(settings, pairs, tokenizer, shortlist, center_on=center_on)
     if training_args.bf16 and training_args.device.type == "cpu":
-        # torch's fused attention is four times slower there than the products that it consists of
+        # torch's fused attention is four times slower there than the separate products
         model.dap.encoder.set_attn_implementation("eager")
     max_length = token_limit(tokenizer, model.dap.encoder.config, settings.max_length)
     positions = position_limit(model.dap.encoder.config)
@@ -332,7 +335,7 @@ def fit(
     optimizer = None
     if settings.row_updates:
         if is_fsdp(training_args):
-            raise ValueError("row_updates=True: FSDP cuts the embeddings into flat pieces; leave row_updates out.")
+            raise ValueError("row_updates=True does not work with FSDP, which flattens embeddings; leave it out.")
         model.row_gradients = True
         optimizer = row_adamw(training_args, [model.dap.encoder.get_input_embeddings().weight])
     trainer = DapTrainer(

@@ -1,6 +1,6 @@
 """The disentangler: a frozen encoder's sentence vectors split into meaning and language (Nonomura et al.).
 
-Beside the files of every method:
+Besides the files of every method:
 batches.py: vectors of many language pairs, read from disk in blocks.
 """
 
@@ -46,12 +46,12 @@ __all__ = [
 def one_by_one(
     recipe: DisentanglerArguments, training_args: TrainingArguments
 ) -> list[tuple[DisentanglerArguments, TrainingArguments]]:
-    """The arguments of each folder that a recipe writes: of several language pairs one each, or one of them all.
+    """The arguments for each folder that a recipe writes: one for each language pair, or one for all together.
 
-    A language pair's folder is that of its name in `output_dir`, on the Hub `hub_model_id` with its name.
+    The folder of a language pair has its name and is in `output_dir`; on the Hub it is `hub_model_id` with that name.
 
     Raises:
-        ValueError: a single checkpoint to resume several heads from.
+        ValueError: a single checkpoint was given, to resume several heads from.
     """
     if not recipe.one_head_a_pair or len(recipe.pairs) == 1:
         return [(recipe, training_args)]
@@ -69,7 +69,7 @@ def one_by_one(
         if training_args.hub_model_id:
             training.hub_model_id = f"{training_args.hub_model_id}-{name.replace(':', '-')}"
         if newest_checkpoint(Path(training.output_dir)) is None:
-            training.resume_from_checkpoint = None  # a kill came before this head's first
+            training.resume_from_checkpoint = None  # the run was killed before this head's first checkpoint
         folders.append((of_pair, training))
     return folders
 
@@ -115,12 +115,12 @@ def run(recipe: DisentanglerArguments, training_args: TrainingArguments, prepare
 
 
 def _rows_of(recipe: DisentanglerArguments) -> dict:
-    """What the result rows say of the vectors, and how many pairs probes read."""
+    """Arguments of `evaluate`: what result rows say about the vectors, and the number of pairs that probes read."""
     return {"origin": {"layer": recipe.layer, "pooling": recipe.pooling}, "probe_pairs": recipe.probe_pairs}
 
 
 def measure(recipe: DisentanglerArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
-    """What `run` measures, with the encoder and split of a published folder, and the text that was read for it."""
+    """What `run` measures, for the encoder and split of a published folder, and the text that was read for it."""
     model, seed = DisentanglerModel.from_pretrained(folder).eval(), training_args.seed
     recipe = recipe.with_encoder_of(folder)
     prepared = prepare([recipe])

@@ -19,16 +19,16 @@ from hfxling.models.modeling_disentangler import DisentanglerHead
 
 from .arguments import OBJECTIVES
 
-# Rows in a block, and blocks that are shuffled with each other: at 768 dimensions a block is 12 MB of each side, and
-# what is read at random lies within 200 MB.
+# Rows in a block, and blocks that are shuffled together: at 768 dimensions a block is 12 MB for each side, and random
+# reads are within 200 MB.
 BLOCK, BLOCKS = 4096, 8
 
 
 class SplitObjective(nn.Module):
-    """A head and its loss: what the Trainer trains.
+    """A head and its loss, as the Trainer needs them.
 
     The objective is "intra" (eqs. 1 and 2), "inter" (eqs. 3 and 4) or "both". With `both_sides` meaning is separated
-    from language on the target side too, not only on the source side as printed.
+    from language on the target side, too, and not only on the source side as in the paper.
     """
 
     def __init__(self, head: DisentanglerHead, objective: str, both_sides: bool = False):
@@ -39,9 +39,9 @@ class SplitObjective(nn.Module):
         self.register_buffer("weights", weights, persistent=False)
 
     def forward(self, pooled: Tensor, has_partner: Tensor, return_loss: bool = True) -> dict[str, Tensor]:
-        """Of a `PairRows` batch "loss", the objective's sum, and loss_mean, loss_lang, loss_cross, loss_sep.
+        """For a `PairRows` batch "loss", the objective's sum, and loss_mean, loss_lang, loss_cross, loss_sep.
 
-        Every term is reported, also those that the objective leaves out. `return_loss` tells the Trainer that there is
+        All terms are reported, even those that the objective leaves out. `return_loss` tells the Trainer that there is
         a loss without labels.
         """
         pooled = self.head.prepare(pooled)
@@ -53,13 +53,13 @@ class SplitObjective(nn.Module):
 class PairRows(Dataset):
     """Rows of the vectors of several language pairs; indexed with many numbers it gives a batch for `SplitObjective`.
 
-    The rows of a language pair stand together in a batch, in the order in which they are asked for, and the first one
-    is repeated behind the last one: so the partner of each row is the next one, never itself, and never of another
-    language pair. A row that is alone with its language pair in a batch is left out of it.
+    The rows of a language pair are together in a batch, in the order in which they are asked for, and the first one is
+    repeated after the last one. So the partner of each row is the next one, never itself, and never one of another
+    language pair. If a language pair has a single row in a batch, that row is left out.
 
     Args:
-        vectors: (source, target) of each language pair; memory-mapped arrays are read when they are asked for.
-        rows: for each language pair the row numbers that are used, in the order of the disk.
+        vectors: (source, target) vectors of each language pair; memory-mapped arrays are read only when needed.
+        rows: for each language pair the row numbers to use, in their order on disk.
     """
 
     def __init__(self, vectors: Sequence[Sides], rows: Sequence[np.ndarray]):
@@ -73,13 +73,13 @@ class PairRows(Dataset):
         return self.__getitems__([index])
 
     def __getitems__(self, indices: Sequence[int]) -> dict[str, Tensor]:
-        """{"pooled": (R, 2, D), "has_partner": (R - 1,)}; by this a DataLoader hands its collator a whole batch."""
+        """{"pooled": (R, 2, D), "has_partner": (R - 1,)}; a DataLoader calls this to get a whole batch at once."""
         indices = np.asarray(indices)
         of_pair = np.searchsorted(self.ends, indices, side="right")
         numbers, counts = np.unique(of_pair, return_counts=True)
         segments = [(number, indices[of_pair == number]) for number in numbers[counts > 1]]
         size = self.vectors[0][0].shape[1]
-        if not segments:  # a row without a partner, whose losses are zero
+        if not segments:  # give a row without a partner, whose losses are zero
             return {"pooled": torch.zeros(1, 2, size), "has_partner": torch.zeros(0, dtype=torch.bool)}
         length = sum(len(segment) + 1 for _, segment in segments)
         pooled = np.empty((length, 2, size), np.float32)
@@ -98,12 +98,12 @@ class PairRows(Dataset):
 
 
 class BlockSampler(Sampler):
-    """Shuffled row numbers of `PairRows` that lie near each other on disk for thousands of rows at a time.
+    """Shuffled row numbers of `PairRows` that are near each other on disk for thousands of rows at a time.
 
-    The rows are divided into blocks, anew in every epoch; some blocks at a time are shuffled each for itself and dealt
-    out in runs as long as a batch. The last run of a block is shorter, so that a batch may hold the end of one run and
-    the start of the next: it is of one or two language pairs where these have rows enough, and nearly every row finds
-    its partner in it. The order of epoch k depends on (seed, k) alone.
+    The rows are divided into blocks, anew in every epoch. Some blocks at a time are each shuffled and dealt out in runs
+    as long as a batch. The last run of a block is shorter, so a batch may have the end of one run and the start of the
+    next. It therefore has one or two language pairs if these have enough rows, and nearly every row finds its partner
+    in it. The order of epoch k depends only on (seed, k).
     """
 
     def __init__(self, dataset: PairRows, batch_size: int, seed: int = 0):
@@ -134,7 +134,7 @@ class BlockSampler(Sampler):
 
 
 class SplitTrainer(XlingTrainer):
-    """The Trainer on `PairRows`, which it reads in blocks."""
+    """The Trainer for `PairRows`, which it reads in blocks."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, data_collator=lambda batch: batch, **kwargs)
@@ -150,12 +150,12 @@ class SplitTrainer(XlingTrainer):
 
 
 def keep_freed_memory() -> None:
-    """Have the C library keep the 20 MB that every step frees: faulting them in again costs an eighth of an epoch.
+    """Make the C library keep the 20 MB that every step frees: faulting them in again costs an eighth of an epoch.
 
-    Does nothing where the library is not glibc.
+    Does nothing if the library is not glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
-        mmap_threshold, trim_threshold = -3, -1  # as <malloc.h> names them; 32 MB is the most that the first may be
+        mmap_threshold, trim_threshold = -3, -1  # parameters of <malloc.h>; the first may be at most 32 MB
         mallopt(mmap_threshold, 1 << 25)
         mallopt(trim_threshold, 1 << 30)

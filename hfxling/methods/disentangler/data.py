@@ -1,4 +1,4 @@
-"""Text and vectors of a disentangler run: from the frozen encoder through the cache, or from files."""
+"""Text and vectors of a disentangler run, from the frozen encoder (through the cache) or from files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Prepared(PreparedPairs):
     """Text and vectors of runs: encoded once, shared by all rows and seeds of a study."""
 
     scored: list[Sides]  # (source, target) vectors of each test set with human scores, (N, D) each
-    kind: str  # of the encoder, "encoder" or "llm"
+    kind: str  # kind of the encoder, "encoder" or "llm"
     model: str  # name of the encoder, for the results
 
     @property
@@ -32,7 +32,7 @@ class Prepared(PreparedPairs):
 
 
 def check_training(training_args: TrainingArguments) -> None:
-    """Refuse, before anything is encoded, what early stopping cannot work with."""
+    """Refuse, before anything is encoded, settings with which early stopping cannot work."""
     if not training_args.load_best_model_at_end:
         raise ValueError("early stopping needs load_best_model_at_end with evaluation and checkpoints every epoch.")
     if not (training_args.num_train_epochs or training_args.max_steps > 0):
@@ -40,7 +40,7 @@ def check_training(training_args: TrainingArguments) -> None:
 
 
 def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepared:
-    """Read all text and the vectors of it, from the encoder through the cache, or from files."""
+    """Read all text and get its vectors, from the encoder (through the cache) or from files."""
     first = rows[0]
     if training_args is not None:
         check_training(training_args)
@@ -52,7 +52,7 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
     if first.one_head_a_pair:
         scored = [test for test in scored if number_of_pair(first.language_pairs, test.direction) is not None]
         if not (scored or first.test_sources()):
-            raise ValueError(f"no test set is of {', '.join(first.pairs)}; give others, or --heads joint.")
+            raise ValueError(f"there is no test set for {', '.join(first.pairs)}; give others, or --heads joint.")
     corpus = load_corpus(first, scored=scored)
     for pair in corpus.pairs:
         if len(pair.train) < LEAST_PAIRS:
@@ -70,7 +70,7 @@ def prepare(rows: Sequence[DisentanglerArguments], training_args=None) -> Prepar
 
 
 def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:
-    """Which of the pairs a test set such as "en->de" or "en-es-wmt" is of, whatever its direction; None for none."""
+    """Number of the pair that a test set such as "en->de" or "en-es-wmt" is for, in either direction; None if none."""
     languages = set(direction.replace("->", "-").split("-")[:2])
     for number, pair in enumerate(pairs):
         if set(pair) == languages:
@@ -79,7 +79,7 @@ def number_of_pair(pairs: Sequence[Pair], direction: str) -> int | None:
 
 
 def kind_of(pooling: str, config: PreTrainedConfig | None) -> str:
-    """An LLM's vector is that of its last token; vectors without an encoder's config count as an encoder's."""
+    """Kind of the encoder: "llm" if it is causal or pools by the last token, else (and without config) "encoder"."""
     if config is None:
         return "encoder"
     is_causal = any(name.endswith("ForCausalLM") for name in config.architectures or ())

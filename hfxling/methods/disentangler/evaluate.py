@@ -32,22 +32,22 @@ def evaluate(
 ) -> list[EvalResult]:
     """Correlation with human scores, retrieval, geometry and language probes, before and after.
 
-    `heads` are those of every language pair, or again and again the one of all; `origin`, layer and pooling, is for the
-    rows. Probes read `probe_pairs` validation pairs of each language pair; 0 for no probes.
+    `heads` has the head of every language pair, which may be the same one for all; `origin` (layer and pooling) goes
+    into the rows. Probes read `probe_pairs` validation pairs of each language pair; 0 for no probes.
     """
     before = {"settings": {**origin, "stage": "before"}, "model": data.model}
     after = {"settings": {**origin, "stage": "after"}, "model": data.model, "seed": seed}
     scores, split_scores = [], []
     for test, (source, target) in zip(data.corpus.scored, data.scored):
         number = number_of_pair(data.corpus.language_pairs, test.direction)
-        head = heads[number or 0]  # only where there is one head for all may a test set be of no pair
+        head = heads[number or 0]  # a test set may be for no pair only if there is one head for all
         scores.append(cosines(source, target))
         split_scores.append(cosines(meaning_of(head, source), meaning_of(head, target)))
     results = correlation_results(data.corpus.scored, scores, **before)
     results += correlation_results(data.corpus.scored, split_scores, baseline=scores, **after)
     results += retrieval_results(data, as_it_came, _embeds(heads), settings=origin, model=data.model, seed=seed)
 
-    # What follows reads held-out training pairs.
+    # The rest reads held-out training pairs.
     fields = {"dataset": data.corpus.name, "split": "validation", "revision": data.corpus.revision()}
     before, after = before | fields, after | fields
     held = [rows for _, rows in division(data.train, settings.validation_share)]
@@ -69,7 +69,7 @@ def _probes(
     before: Mapping,
     after: Mapping,
 ) -> list[EvalResult]:
-    """How well a probe tells the language of vectors, of their meaning parts and of their language parts."""
+    """How well a probe recognises the language from vectors, from their meaning parts and from their language parts."""
     languages, groups, meanings, language_parts = [], [], [], []
     for number, (pair, head, sides) in enumerate(zip(data.corpus.pairs, heads, pairs)):
         for language, side in zip(pair.languages, sides):
@@ -77,7 +77,7 @@ def _probes(
             groups += [(number, row) for row in range(len(side))]
             meanings.append(meaning_of(head, side))
             language_parts.append(language_of(head, side))
-    # One number for both sentences of a pair: a probe is never tested on translations of what it was fitted on.
+    # Both sentences of a pair get the same number, so a probe is never tested on translations of what it was fitted on.
     groups = np.unique(groups, axis=0, return_inverse=True)[1]
     vectors = np.concatenate(list(chain.from_iterable(pairs)))
     meaning, language = np.concatenate(meanings), np.concatenate(language_parts)
@@ -95,7 +95,7 @@ def finished_vectors(data: Prepared, heads: Sequence[DisentanglerHead], seed: in
 
 
 def _embeds(heads: Sequence[DisentanglerHead]) -> list[Embed]:
-    """What gives the meaning parts of every language pair."""
+    """The functions that give the meaning parts of every language pair."""
     return [partial(_meaning, head) for head in heads]
 
 

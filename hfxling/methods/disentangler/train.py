@@ -20,46 +20,46 @@ from hfxling.models.modeling_disentangler import DisentanglerHead
 from .arguments import LEAST_PAIRS, SplitSettings
 from .batches import PairRows, SplitObjective, SplitTrainer
 
-Rows = tuple[np.ndarray, np.ndarray]  # of a language pair, for training and for validation
+Rows = tuple[np.ndarray, np.ndarray]  # rows of a language pair for training and for validation
 
 
 @dataclass
 class FittedSplit:
-    """What training gave."""
+    """The outcome of training."""
 
-    head: DisentanglerHead  # in evaluation mode, of the epoch with the lowest validation loss
-    objective: str  # that was trained
+    head: DisentanglerHead  # in evaluation mode, from the epoch with the lowest validation loss
+    objective: str  # the objective that was trained
     reached: dict  # epochs run, epoch kept, validation loss
     # (epoch, L_align, L_uniform) of the validation pairs; epoch 0 is the untrained vectors.
     trajectory: list[tuple[float, float, float]]
 
 
 class Patience(EarlyStoppingCallback):
-    """Early stopping; a run that goes on from a checkpoint has waited as long as that had."""
+    """Early stopping that, in a resumed run, also counts the epochs without gain before the checkpoint."""
 
     def on_train_begin(self, args, state: TrainerState, control, **kwargs):
-        """Count those epochs, too."""
+        """Count the epochs before the checkpoint, too."""
         super().on_train_begin(args, state, control, **kwargs)
         self.early_stopping_patience_counter = epochs_without_gain(state)
 
 
 def epochs_without_gain(state: TrainerState) -> int:
-    """How many evaluations there were since the one with the lowest validation loss."""
+    """Number of evaluations since the one with the lowest validation loss."""
     losses = [entry["eval_loss"] for entry in state.log_history if "eval_loss" in entry]
     return len(losses) - 1 - int(np.argmin(losses)) if losses else 0
 
 
 def default_objective(kind: str) -> str:
-    """What the paper found best: both constraints for encoder models, the inter-part ones alone for LLMs' vectors."""
+    """The paper's best objective: both constraints for encoder models, only the inter-part ones for LLMs' vectors."""
     return "inter" if kind == "llm" else "both"
 
 
 def new_head(
     settings: SplitSettings, hidden_size: int, start: DisentanglerHead | None = None, **origin
 ) -> DisentanglerHead:
-    """An untrained split of D-dimensional vectors; where `settings.init` is "published", with the weights of `start`.
+    """An untrained split of D-dimensional vectors; if `settings.init` is "published", it has the weights of `start`.
 
-    `origin` are the fields of its configuration that say where vectors come from: layer, pooling, prompt.
+    `origin` has the fields of its configuration that say where vectors come from: layer, pooling, prompt.
     """
     fields = settings.head_fields() | origin
     head = DisentanglerHead(DisentanglerConfig(**fields, hidden_size=hidden_size))
@@ -80,7 +80,7 @@ def fit_heads(
     training_args: TrainingArguments,
     **options,
 ) -> list[FittedSplit]:
-    """A split for each language pair; several are trained in folders of their own. `options` are those of `fit`."""
+    """A split for each language pair; several are trained in separate folders. `options` are those of `fit`."""
     splits = []
     rows = division(vectors, settings.validation_share)
     for number, pair in enumerate(pairs):
@@ -103,14 +103,14 @@ def fit(
 ) -> FittedSplit:
     """Train a split of several language pairs' (N, D) vectors, with early stopping.
 
-    The objective "auto" goes by the `kind` of encoder, "encoder" or "llm". `rows` are those of every pair for training
-    and for validation, by default of `division`. `start` and `origin` are as for `new_head`.
+    The objective "auto" depends on the `kind` of encoder, "encoder" or "llm". `rows` are every pair's rows for training
+    and for validation, by default those of `division`. `start` and `origin` are as for `new_head`.
     """
     objective = default_objective(kind) if settings.objective == "auto" else settings.objective
     checkpoint = training_args.resume_from_checkpoint
     if checkpoint is not None:
         state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
-        if epochs_without_gain(state) >= settings.patience:  # it had stopped: not a step more
+        if epochs_without_gain(state) >= settings.patience:  # it had already stopped, so train no further step
             training_args = replace_arguments(training_args, max_steps=state.global_step)
     set_seed(training_args.seed)
     head = new_head(settings, vectors[0][0].shape[1], start, **origin)
@@ -150,26 +150,26 @@ def fit(
 
 
 def meaning_of(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:
-    """(N, D) meaning parts of vectors, computed where the head is."""
+    """(N, D) meaning parts of vectors, computed on the head's device."""
     return apply_rows(lambda rows: head(head.prepare(rows)), vectors, head.linear.weight.device)
 
 
 def language_of(head: DisentanglerHead, vectors: np.ndarray) -> np.ndarray:
-    """(N, D) language parts: what the meaning leaves of the vectors."""
+    """(N, D) language parts: the vectors minus their meaning parts."""
     return apply_rows(head.prepare, vectors, head.linear.weight.device) - meaning_of(head, vectors)
 
 
 def division(vectors: Sequence[Sides], share: float) -> list[Rows]:
     """Training and validation rows of each language pair, in order, at least two of both.
 
-    They are the same for every seed: runs compare on the same rows.
+    They are the same for every seed, so that runs are compared on the same rows.
     """
     rng = np.random.default_rng(0)
     rows = []
     for source, _ in vectors:
         count = len(source)
         if count < LEAST_PAIRS:
-            raise ValueError(f"{count} pairs, validation_share={share}: need at least {LEAST_PAIRS}.")
+            raise ValueError(f"{count} pairs, validation_share={share}: need at least {LEAST_PAIRS} pairs.")
         held_out = np.zeros(count, bool)
         number_held = int(np.clip(round(count * share), 2, count - 2))
         held_out[rng.permutation(count)[:number_held]] = True

@@ -1,6 +1,6 @@
-"""The lexical model: what a statistical aligner counts in a few thousand sentence pairs finds translations.
+"""The lexical model: word links counted by a statistical aligner in a few thousand pairs find translations.
 
-Beside the files of every method:
+Besides the files of every method:
 static.py: the same links as dense word vectors, for stock modules.
 export.py: the folder, which loads in three ways.
 """
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
-    """Make the links an encoder, and measure how it finds translations."""
+    """Make an encoder from the links, and measure how well it finds translations."""
     settings, seed = narrowed(LinkSettings, recipe), training_args.seed
     with training_cost() as cost:
         model = fit(
@@ -66,7 +66,7 @@ def run(recipe: LexicalArguments, training_args: TrainingArguments, prepared: Pr
 
 
 def measure(recipe: LexicalArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
-    """Retrieval of the test text by a published folder, and the text that was read; folds would have to be counted."""
+    """Retrieval of the test text by a published folder, and the text read; folds would have to be counted again."""
     corpus, model = load_corpus(recipe), load_lexical(folder)
     results = evaluate(model, corpus, seed=training_args.seed)
     return Run(results, vectors=partial(final_vectors, model, corpus, seed=training_args.seed)), corpus

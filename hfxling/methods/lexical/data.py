@@ -1,4 +1,4 @@
-"""Text to segments and expected link counts."""
+"""From text to segments and expected link counts."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 _UNSPACED = ("lo", "th", "km", "my")  # languages that put no spaces between words
-_FINE_SIZE = 2000  # pieces of theirs
-_MOST_KEPT = 10_000  # sentences whose vectors of words are held in memory for all views and folds, about 60 kB each
+_FINE_SIZE = 2000  # number of pieces for these languages
+_MOST_KEPT = 10_000  # most sentences whose word vectors are kept in memory for all views and folds, about 60 kB each
 
 
 @dataclass
 class View:
-    """The training text in one way of cutting it."""
+    """The training text, cut into segments in one way."""
 
     vocabularies: Mapping[str, Vocabulary]  # by language
-    is_shared: bool  # all vocabularies are of one tokenizer: a text need not say which language it is in
+    is_shared: bool  # whether all vocabularies have one tokenizer: a text's language need not be named
     pairs: list[EncodedPairs]
     counts: list[csr_array]  # (V, W) expected links of every pair of `pairs`, the lexicon's among them
 
 
 @dataclass
 class Prepared:
-    """What runs that differ in what they make of the links have in common."""
+    """The part shared by runs that differ only in what they make from the links."""
 
     corpus: Corpus
-    views: list[View]  # of its training text
-    folds: Sequence[Prepared] = ()  # parts of the training text as test text of the rest, with the rest's views
+    views: list[View]  # views of its training text
+    folds: Sequence[Prepared] = ()  # parts of the training text as test text for the rest, with the rest's views
     distractors: Mapping[str, Sequence[str]] = field(default_factory=dict)  # further candidates, by language
-    cost: Mapping[str, float] = field(default_factory=dict)  # of the views, see `training_cost`
+    cost: Mapping[str, float] = field(default_factory=dict)  # cost of the views, see `training_cost`
 
 
 def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
@@ -70,7 +70,7 @@ def prepare(rows: Sequence[LexicalArguments], training_args=None) -> Prepared:
     if first.encoder is not None:
         encoder = word_encoder(first.encoder, first.encoder_revision, corpus)
     folds = [Prepared(fold, link_views(fold, settings, encoder)) for fold in split_folds(corpus, first.folds)]
-    for text in corpus.pairs:  # what is a translation of something is no distractor
+    for text in corpus.pairs:  # a sentence of the pairs is a translation, and so no distractor
         for side, lang in zip(("source", "target"), text.languages):
             if lang in others:
                 translations = set(text.train[side][:])
@@ -88,11 +88,11 @@ def word_encoder(
     prompt: str | None = None,
     device: str | None = None,
 ) -> WordEncoder:
-    """An encoder, named or loaded, that links may be counted with; where the text is not long, all of it has been read.
+    """An encoder, named or loaded, to help in counting links; unless the text is long, all of it is read here.
 
     Raises:
         FileNotFoundError: no such folder or Hub model.
-        ValueError: an encoder that does not know the script of a language, or whose pieces have no places in the text.
+        ValueError: an encoder that does not know the script of a language, or that gives no positions of its pieces.
     """
     encoder = WordEncoder(model, revision, prompt=prompt, device=device)
     if 2 * sum(len(text.train) for text in corpus.pairs) <= _MOST_KEPT:
@@ -103,7 +103,7 @@ def word_encoder(
 
 
 def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
-    """The training text without one of its parts, which is the test text, for every part; neighbours stay together."""
+    """For each part of the training text, the rest, with that part as test text; neighbours stay together."""
     for number in range(count):
         pairs = []
         for text in corpus.pairs:
@@ -114,7 +114,7 @@ def split_folds(corpus: Corpus, count: int) -> Iterator[Corpus]:
 
 
 def read_distractors(path: str) -> list[str]:
-    """Different sentences of a text file, in their order."""
+    """The distinct sentences of a text file, in their order."""
     lines = dict.fromkeys(line.strip() for _, line in read_lines(path))
     lines.pop("", None)
     if not lines:
@@ -128,12 +128,12 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
     """Segments and link counts of a text in every view.
 
     Args:
-        corpus: whose training text is read.
+        corpus: the corpus, whose training text is used.
         settings: views, segmenters, lexicon.
-        encoder: whose similarities of words every E step heeds (docs/words.md); none by default.
+        encoder: encoder whose word similarities are used in every E step (docs/words.md); none by default.
 
     Raises:
-        ValueError: fewer than ten pairs, a lexicon of other languages, an encoder that does not know a script.
+        ValueError: fewer than ten pairs, a lexicon of other languages, or an encoder that does not know a script.
     """
     corpus.check_enough()
     sides = {text.languages: sides_of(text.train) for text in corpus.pairs}
@@ -150,7 +150,7 @@ def link_views(corpus: Corpus, settings: LinkSettings, encoder: WordEncoder | No
 
 
 def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[list[str], list[str]]:
-    """Words and translations of a file, line by line; `sides` is the training text."""
+    """The words and translations of a file, line by line; `sides` is the training text."""
     entries = read_dictionary(path)
     columns: tuple[list[str], list[str]] = [], []
     for word in sorted(entries):
@@ -168,7 +168,7 @@ def read_lexicon(pair: Pair, path: str, sides: Mapping[Pair, tuple]) -> tuple[li
         if sum(letter in letters_of_text for letter in letters) < len(letters) / 2:
             raise ValueError(
                 f"lexicon {path}: most letters of words such as {words[0]!r} never occur in the {language} text; "
-                f"give a list of {name_of_pair(pair)}, {pair[0]} first."
+                f"give a word list for {name_of_pair(pair)}, {pair[0]} first."
             )
     return columns
 
@@ -183,7 +183,7 @@ def _view(
     is_first: bool,
     encoder: WordEncoder | None,
 ) -> View:
-    """A text in one way of cutting it; `chosen` are segmenters of languages in place of the view's own."""
+    """A text cut in one way; `chosen` has segmenters of languages that replace the view's own."""
     lines: dict[str, dict[str, None]] = {}  # dictionaries as sets that keep the order
     for pair, texts in (*sides.items(), *lexicon.items()):
         for language, side in zip(pair, texts):
@@ -204,7 +204,7 @@ def _view(
     for pair, both in sides.items():
         of_pair = vocabularies[pair[0]], vocabularies[pair[1]]
         encoded = encoded_pairs(pair, of_pair, *both, settings.max_words)
-        # A lexicon's entries, in either order, are further sentence pairs of the counts.
+        # The entries of a lexicon, in either order, are counted as further sentence pairs.
         there = encoded_pairs(pair, of_pair, *lexicon.get(pair, ([], [])), settings.max_words)
         back = encoded_pairs(pair[::-1], of_pair[::-1], *lexicon.get(pair[::-1], ([], [])), settings.max_words)
         source = encoded.source + there.source + back.target
@@ -224,27 +224,27 @@ def _similarities(
     source: Sequence[Sequence[int]],
     target: Sequence[Sequence[int]],
 ) -> list[np.ndarray]:
-    """Of every pair of `source` and `target` the (S, T) cosines of its segments.
+    """For every pair of `source` and `target`, the (S, T) cosines of its segments.
 
-    Those are of the sentences of both `sides` and of a lexicon. Of the lexicon and of sentences that are
-    not among `learnt_rows` nothing is read: equal similarities, which change no probability.
+    The pairs are the sentences of both `sides` followed by a lexicon. The lexicon, and sentences that are not among
+    `learnt_rows`, are not read: they get equal similarities, which change no probability.
     """
-    encoder.means.clear()  # of other text
+    encoder.means.clear()  # means of other text
     rows = learnt_rows(len(sides[0]))
     read = dict(zip(rows, segment_similarities(languages, vocabularies, encoder, *picked(rows, *sides))))
     similarities = []
     for row, (source_ids, target_ids) in enumerate(zip(source, target)):
         if row in read:
-            similarities.append(read[row][: len(source_ids), : len(target_ids)])  # of segments kept (max_words)
+            similarities.append(read[row][: len(source_ids), : len(target_ids)])  # only segments kept (max_words)
         else:
             similarities.append(np.zeros((len(source_ids), len(target_ids)), np.float16))
     return similarities
 
 
 def segmenter_of(view: str, lang: str) -> tuple[str, int]:
-    """The segmenter of a language in a view, and how many pieces it learns where it learns any.
+    """The segmenter of a language in a view, and the number of pieces if it learns any.
 
-    Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first where they
+    Chosen by cross-validation: pieces first and words beside them (tr-en, ko-en, id-zh), but syllables first if they
     are written apart (vi-zh, zh-vi).
     """
     code = written_like(lang)

@@ -16,13 +16,13 @@ from hfxling.evaluation.spoilt import spoilt_results
 from hfxling.models.modeling_lexical import ROLES, LexicalModel
 from hfxling.sentences.neighbours import TIE, unit_or_zero
 
-SPOILT = 500  # test pairs at most that are spoilt
+SPOILT = 500  # most test pairs that are spoilt
 
 
 def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[EvalResult]:
-    """P@1 and P@5 of every language pair with test text, both directions: sparse inner product and static cosine.
+    """P@1 and P@5 of every language pair with test text, both directions, by sparse inner product and static cosine.
 
-    There is nothing to measure before: without text there are no links.
+    There is nothing to measure before training, because without text there are no links.
     """
     results = []
     for text in corpus.pairs:
@@ -37,7 +37,7 @@ def evaluate(model: LexicalModel, corpus: Corpus, *, seed: int) -> list[EvalResu
 def spoilt(
     model: LexicalModel, sides: tuple, languages: tuple[str, str], settings: Mapping, **fields
 ) -> list[EvalResult]:
-    """How often altered copies of the first translations win, by both kinds of vectors."""
+    """How often altered copies of the first translations score higher, by both kinds of vectors."""
 
     def cosines(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
         vectors = []
@@ -46,7 +46,7 @@ def spoilt(
         return np.einsum("ij,ij->i", *vectors, dtype=np.float64)
 
     def links(source: Sequence[str], target: Sequence[str], pair: tuple[str, str]) -> np.ndarray:
-        # Of a text without known segments NaN: beaten by any.
+        # NaN for a text without known segments, so that any other text beats it.
         return np.nan_to_num(model.score(source, target, pair), nan=-np.inf)
 
     first, rows = (sides[0][:SPOILT], sides[1][:SPOILT]), []
@@ -59,9 +59,10 @@ def spoilt(
 def cross_validated(
     models: Iterable[LexicalModel], folds: Sequence[Corpus], others: Mapping[str, Sequence[str]], *, seed: int
 ) -> list[EvalResult]:
-    """P@1 and P@5 of every language pair over all folds of its training text, alone and among further sentences.
+    """P@1 and P@5 of every language pair over all folds of its training text, without and with further candidates.
 
-    `models` are the folds' own, which did not see their test text; `others` are further candidates by language.
+    `models` has a model for each fold, which has not seen that fold's test text; `others` are further candidates by
+    language.
     """
     by_kind: dict[tuple, list[Ranking]] = {}
     for model, fold in zip(models, folds, strict=True):
@@ -110,9 +111,9 @@ def rank(
     languages: tuple[str, str],
     others: Mapping[str, Sequence[str]] | None = None,
 ) -> list[Ranking]:
-    """How the sentences rank each other's translations, by sparse vectors and then by static ones, both directions.
+    """Ranks of the sentences' translations, by sparse vectors and then by static ones, in both directions.
 
-    `others` are further candidates by language; a direction that has none is left out.
+    `others` are further candidates by language; a direction without any is left out.
     """
     sparse, static = [], []
     for query, candidate in ((0, 1), (1, 0)):
@@ -120,7 +121,7 @@ def rank(
         settings, further = {}, []
         if others:
             further = others.get(candidate_lang)
-            if not further:  # in this direction nothing would be new
+            if not further:  # nothing would change in this direction
                 continue
             settings = {"distractors": len(further)}
         direction = f"{query_lang}->{candidate_lang}"
@@ -135,5 +136,5 @@ def rank(
 
 
 def static_sentences(model: LexicalModel, texts: list[str], language: str) -> np.ndarray:
-    """(N, rank) means of static word vectors: what stock modules give, but for its unit length."""
+    """(N, rank) means of static word vectors, as stock modules give them, but not scaled to unit length."""
     return model._read(texts, language).shares[0] @ model.static[language]

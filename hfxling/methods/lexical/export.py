@@ -1,4 +1,4 @@
-"""A fitted lexical model as a folder: static vectors for sentence-transformers alone, sparse ones with the flag."""
+"""A lexical model as a folder: static vectors for plain sentence-transformers, sparse ones with trust_remote_code."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _MODULE = Path(models.__file__).with_name("lexical_sparse.py")  # copied, not im
 def export_lexical(model: LexicalModel, folder: str | Path) -> None:
     """Write the folder.
 
-    The root is the model for `AutoModel`, with one ordinary tokenizer a language in `tokenizer_LANG`. Beside it stand
-    stock sentence-transformers modules: one table of static vectors where languages need not be named, and else one a
+    The root has the model for `AutoModel`, with an ordinary tokenizer for each language in `tokenizer_LANG`, and stock
+    sentence-transformers modules: one table of static vectors if languages need not be named, otherwise one for each
     language. The folder `sparse` loads with `SparseEncoder` and `trust_remote_code=True`.
     """
     if model.static is None:
-        raise ValueError("this model was loaded without its static vectors: copy the folder that it came from.")
+        raise ValueError("this model was loaded without its static vectors; copy the folder that it came from.")
     folder = Path(folder)
     export(model, None, folder)
     tables = {lang: torch.from_numpy(table) for lang, table in model.static.items()}
     write_static(tables, {lang: tokenizers[0] for lang, tokenizers in model.tokenizers.items()}, folder)
     sparse = folder / SPARSE
-    sparse.mkdir(exist_ok=True)  # no weights go there: it reads those in the folder above
+    sparse.mkdir(exist_ok=True)  # no weights go there, as it reads those in the folder above
     shutil.copy(_MODULE, sparse)
     write_json(sparse / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": f"{_MODULE.stem}.LexicalSparse"}])
     settings = SENTENCE_TRANSFORMER | {"model_type": "SparseEncoder", "similarity_fn_name": "dot"}
@@ -40,7 +40,7 @@ def export_lexical(model: LexicalModel, folder: str | Path) -> None:
 
 
 def load_lexical(folder: str | Path) -> LexicalModel:
-    """A model with the static vectors that lie beside it, which `from_pretrained` leaves out."""
+    """A model with the static vectors that are saved beside it, which `from_pretrained` leaves out."""
     model, folder = LexicalModel.from_pretrained(folder).eval(), Path(folder)
     tables = {}  # by folder: languages may share one
     model.static = {}

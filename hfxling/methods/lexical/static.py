@@ -16,8 +16,8 @@ from hfxling.models.modeling_lexical import LexicalModel
 
 from .arguments import LinkSettings
 
-_PRECISION = {"n_oversamples": 128, "n_iter": 4}  # of the randomised factorisation
-_EXACT = 3000  # linked segments of the smaller side up to which the exact one is quicker
+_PRECISION = {"n_oversamples": 128, "n_iter": 4}  # precision of the randomised factorisation
+_EXACT = 3000  # linked segments of the smaller side up to which the exact factorisation is faster
 
 
 def static_vectors(
@@ -29,13 +29,14 @@ def static_vectors(
     is_shared: bool,
     seed: int,
 ) -> dict[str, np.ndarray]:
-    """(V, rank) float32 of every language, components in order of strength; the mean of a text's is its vector.
+    """(V, rank) float32 word vectors of every language, components in order of strength; a text's vector is their mean.
 
-    K_st = log(1 + c P(t|s)/bg(t)) and its mirror, summed, is factorised by a truncated SVD in which a segment weighs as
-    much as its count to `settings.static_power`; for small c that is a correspondence analysis of the links. Every word
-    vector loses the mean vector of its language's training sentences, so that means come out centred. Languages of one
-    tokenizer (`is_shared`) get one table: a segment that several have gets the mean of its vectors, by occurrences.
-    `bags` are those of the training sentences, pair by pair, `counts` of all segments of a language, none of them 0.
+    K_st = log(1 + c P(t|s)/bg(t)) plus its mirror is factorised by a truncated SVD in which a segment has the weight
+    count ** `settings.static_power`; for small c that is a correspondence analysis of the links. The mean vector of a
+    language's training sentences is subtracted from its word vectors, so that sentence vectors are centred. Languages
+    with one tokenizer (`is_shared`) get one table: a segment that several languages have gets the mean of its vectors,
+    weighted by occurrences. `bags` are the training sentences, pair by pair; `counts` has the counts of all segments of
+    a language, none of them 0.
     """
     config = model.config
     weights = {lang: count**settings.static_power for lang, count in counts.items()}
@@ -56,12 +57,12 @@ def static_vectors(
         for pair in config.pairs:
             if pair[0] == lang:
                 linked |= np.diff(model._matrix(*pair, 0).indptr) > 0
-        table[~linked] = 0.0  # no rounding errors of unknown words
+        table[~linked] = 0.0  # no rounding errors for unknown words
         table[linked] -= occurrences @ table / sentences  # the mean of the sentences' vectors
         tables[lang] = table
-        sums[lang] = (occurrences + 1e-9) * linked  # more than 0 of a lexicon's segment that no sentence has, too
+        sums[lang] = (occurrences + 1e-9) * linked  # more than 0 even for a lexicon's segment that is in no sentence
     if is_shared:
-        total = np.maximum(sum(sums.values()), 1e-30)  # 0 of a segment that is linked in no language
+        total = np.maximum(sum(sums.values()), 1e-30)  # it is 0 for a segment that is linked in no language
         one = sum(table * (sums[lang] / total)[:, None] for lang, table in tables.items())
         tables = dict.fromkeys(tables, one)
     return {lang: table.astype(np.float32) for lang, table in tables.items()}
@@ -74,10 +75,11 @@ def _log_odds(matrix: csr_array, weight: float) -> csr_array:
 def factorise(
     odds: Mapping[Pair, csr_array], sizes: Mapping[str, int], settings: LinkSettings, seed: int
 ) -> dict[str, np.ndarray]:
-    """(V, rank) of every language, so that the product of two is their matrix as nearly as may be.
+    """(V, rank) tables of every language, such that the product of two approximates their matrix as well as possible.
 
-    Where no ring of language pairs has an odd number, as where all share one language, that is one SVD of the rows of
-    some languages and the columns of the others; else the positive part of the spectrum of the whole symmetric matrix.
+    If no cycle of language pairs has odd length (for instance if all share one language), this is one SVD with the rows
+    of some languages and the columns of the others; otherwise it is the positive part of the spectrum of the whole
+    symmetric matrix.
     """
     languages, halves = list(sizes), two_halves(odds, sizes)
     rows, columns = halves or (languages, languages)
@@ -88,8 +90,8 @@ def factorise(
     if halves:
         u, strength, v = strongest_svd(matrix, settings.rank, seed)
     else:
-        # Of a symmetric matrix the singular values are the sizes of the eigenvalues. The left vector of a negative one
-        # is minus the right one: no product of a table with itself. Twice the rank, to have positive ones enough.
+        # The singular values of a symmetric matrix are the absolute eigenvalues. For a negative one the left vector is
+        # minus the right one, so it is no product of a table with itself. Twice the rank gives enough positive ones.
         u, strength, v = randomized_svd(matrix, 2 * settings.rank, random_state=seed, **_PRECISION)
         is_positive = (u * v.T).sum(0) > 0
         kept = np.flatnonzero(is_positive)[: settings.rank]
@@ -103,17 +105,17 @@ def factorise(
 
 
 def strongest_svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The strongest left singular vectors (V, rank), their values, and the right ones (rank, W)."""
+    """The strongest left singular vectors (V, rank), the singular values, and the right singular vectors (rank, W)."""
     rows, columns = matrix.nonzero()
-    rows, columns = np.unique(rows), np.unique(columns)  # those without links stay zero
+    rows, columns = np.unique(rows), np.unique(columns)  # rows and columns without links stay zero
     linked = csr_array(matrix[rows][:, columns])
     if min(linked.shape) <= _EXACT:
         turned = linked.shape[0] > linked.shape[1]
         short = csr_array(linked.T if turned else linked).astype(np.float64)  # no more rows than columns
-        squares, u = eigh((short @ short.T).toarray())  # of the singular values, ascending
+        squares, u = eigh((short @ short.T).toarray())  # squares of the singular values, ascending
         kept = np.flatnonzero(squares > 1e-12 * squares[-1])[::-1][:rank]
         u, strength = u[:, kept], np.sqrt(squares[kept])
-        u, v = svd_flip(u, (short.T @ u / strength).T)  # eigenvectors may come with either sign
+        u, v = svd_flip(u, (short.T @ u / strength).T)  # eigenvectors may have either sign
         if turned:
             u, v = v.T, u.T
     else:
@@ -124,7 +126,7 @@ def strongest_svd(matrix: csr_array, rank: int, seed: int) -> tuple[np.ndarray, 
 
 
 def two_halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tuple[list[str], list[str]] | None:
-    """The languages in two halves without a pair inside either; None where there is no such division.
+    """The languages in two groups, with no pair inside either; None if there is no such division.
 
     It is the two-colouring of the graph whose edges are the pairs.
     """
@@ -133,8 +135,8 @@ def two_halves(odds: Mapping[Pair, csr_array], sizes: Mapping[str, int]) -> tupl
     for a, b in odds:
         edges[languages.index(a), languages.index(b)] = 1
     steps = shortest_path(edges, directed=False, unweighted=True)
-    first = np.isfinite(steps).argmax(0)  # of the languages that each hangs together with
-    half = dict(zip(languages, steps[first, np.arange(len(languages))] % 2))  # an even or odd number of steps from it
+    first = np.isfinite(steps).argmax(0)  # for each language, the first one that it is connected with
+    half = dict(zip(languages, steps[first, np.arange(len(languages))] % 2))  # an even or odd number of steps from that
     if any(half[a] == half[b] for a, b in odds):
         return None
     return [lang for lang in languages if half[lang] == 0], [lang for lang in languages if half[lang] == 1]

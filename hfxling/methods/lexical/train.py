@@ -1,4 +1,4 @@
-"""Link counts to a lexical model: probabilities, the length prior, links through a shared language."""
+"""From link counts to a lexical model: probabilities, the length prior, and links through a shared language."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from .arguments import LinkSettings
 from .data import View
 from .static import static_vectors
 
-_SAMPLE = 300  # sentences of a pair that say how scores spread and how large weights are
-_ANCHORS = 600  # sentences of a language at most that say how likely a text is given anything
+_SAMPLE = 300  # sentences of a pair from which the spread of scores and the size of weights are estimated
+_ANCHORS = 600  # most sentences of a language from which it is estimated how likely a text is given any sentence
 
 
 def fit(
@@ -33,9 +33,9 @@ def fit(
     seed: int = 42,
     static: bool = True,
 ) -> LexicalModel:
-    """A lexical model of a text's link counts; `static`: with the vectors of stock modules, too.
+    """A lexical model from a text's link counts; with `static` it also has the vectors of stock modules.
 
-    `encoder` is the one that helped to count them, if any; the model remembers it by its Hub id, not a folder's path.
+    `encoder` is the one that helped to count the links, if any; the model stores its Hub id, not a folder's path.
     """
     languages = list(views[0].vocabularies)
     links: dict[Pair, list[csr_array]] = {}
@@ -44,7 +44,7 @@ def fit(
         for pairs in view.pairs:
             if not of_view[pairs.languages].nnz:
                 raise ValueError(
-                    f"{name_of_pair(pairs.languages)}: no two segments of the view {name!r} are linked with "
+                    f"{name_of_pair(pairs.languages)}: no segments of the view {name!r} are linked with a ratio of "
                     f"min_ratio={settings.min_ratio:g} or more; give more text, or a smaller min_ratio."
                 )
         for pair, matrix in of_view.items():
@@ -54,10 +54,10 @@ def fit(
         vocabularies = [view.vocabularies[lang] for view in views]
         sizes[lang] = list(map(len, vocabularies))
         tokenizers[lang] = [vocabulary.tokenizer for vocabulary in vocabularies]
-    # Without links yet: sentences as bags are needed for the sizes and the length prior in the model's configuration.
+    # Not with links yet: sentences as bags are needed for the sizes and the length prior in the model's configuration.
     bare = LexicalModel(LexicalConfig(languages=languages, vocab_sizes=sizes, views=settings.views))
     sides = _sides(views)
-    bags = []  # of every language pair, by language
+    bags = []  # for every language pair, by language
     for pair in sides:
         bags.append({lang: bare._bags(rows, lang) for lang, rows in pair.items()})
     anchors, anchor_sizes = {}, {}
@@ -90,11 +90,11 @@ def fit(
 
 
 def view_links(view: View, min_ratio: float) -> dict[Pair, csr_array]:
-    """P(t|s) / bg(t) of every ordered pair of languages, (V, W); through shared languages where a pair has no text.
+    """P(t|s) / bg(t) for every ordered pair of languages, (V, W); through shared languages if a pair has no text.
 
     P(t|s) = C_st / (sum_t C_st + 1) for expected link counts C, and bg(t) is the add-one smoothed relative frequency of
-    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean. Links of
-    a ratio below `min_ratio` are left out.
+    t in the language's text. Through a language z, P(t|s) = sum_z P(z|s) P(t|z); through several, their mean. Links
+    whose ratio is below `min_ratio` are left out.
     """
     languages = list(view.vocabularies)
     linked: dict[Pair, csr_array] = {}
@@ -124,7 +124,7 @@ def view_links(view: View, min_ratio: float) -> dict[Pair, csr_array]:
 
 
 def background(view: View) -> dict[str, np.ndarray]:
-    """Of every language (V,) occurrences of every segment in the training text, and one more of each."""
+    """For every language (V,) the count of every segment in the training text, plus one."""
     counts = {}
     for language, vocabulary in view.vocabularies.items():
         counts[language] = np.ones(len(vocabulary))
@@ -135,7 +135,7 @@ def background(view: View) -> dict[str, np.ndarray]:
 
 
 def _sides(views: Sequence[View]) -> list[dict[str, list]]:
-    """Of every language pair by language the sentences' ids in each view."""
+    """For every language pair, by language, the ids of its sentences in each view."""
     sides = []
     for number, pairs in enumerate(views[0].pairs):
         of_pair = {}
@@ -146,7 +146,7 @@ def _sides(views: Sequence[View]) -> list[dict[str, list]]:
 
 
 def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, list]:
-    """Sentences of every language from all over its text, in each view; none where they are not used."""
+    """Sentences of every language, spread over its text, in each view; none if they are not used."""
     texts: dict[str, list[list]] = {}
     for pair in sides:
         for lang, views in pair.items():
@@ -161,10 +161,10 @@ def _anchors(sides: Sequence[Mapping[str, list]], are_used: bool) -> dict[str, l
 
 
 def length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -> dict:
-    """The fields of the configuration that say how long translations are.
+    """The fields of the configuration that describe the lengths of translations.
 
-    The mean log length ratio of a pair is the difference of two means, one a language, fitted by least squares over the
-    pairs; the deviation is pooled over them.
+    The mean log length ratio of a pair is the difference of two means, one for each language, fitted by least squares
+    over the pairs; the standard deviation is pooled over the pairs.
     """
     ratios = []
     for pair in bags:
@@ -174,22 +174,22 @@ def length_prior(bags: Sequence[Mapping[str, Bags]], languages: Sequence[str]) -
     for row, pair in zip(design, bags):
         row[[languages.index(lang) for lang in pair]] = -1, 1
     weights = np.sqrt([len(ratio) for ratio in ratios])
-    # The ratios say only how means differ; of all that fit equally well lstsq takes the smallest.
+    # The ratios determine only the differences of means; of all solutions lstsq takes the smallest.
     means = np.linalg.lstsq(design * weights[:, None], weights * [ratio.mean() for ratio in ratios])[0]
     logs = []
     for pair in bags:
         for lang, bag in pair.items():
             logs.append(np.log(bag.lengths) - means[languages.index(lang)])
-    means += np.concatenate(logs).mean()  # around which both lengths vary: small numbers for the vectors
+    means += np.concatenate(logs).mean()  # both lengths vary around this, so that vectors have small numbers
     residuals = np.concatenate([ratio - row @ means for ratio, row in zip(ratios, design)])
-    sigma = float(residuals.std()) or 1.0  # it is divided by: 1 where all ratios are equal
+    sigma = float(residuals.std()) or 1.0  # 1 if all ratios are equal, as it is a divisor
     return {"length_means": dict(zip(languages, means.tolist())), "length_sigma": sigma}
 
 
 def set_scales(model: LexicalModel, bags: Sequence[Mapping[str, Bags]], settings: LinkSettings) -> None:
     """Set `length_scale`, by the spread of F + K between sentences that are no translations, and `balance`.
 
-    The latter makes a text's own weights and those of its links equally large.
+    `balance` makes a text's own weights and those of its links equally large.
     """
     deviations, own, linked = [], [], []
     for pair in bags:

@@ -1,9 +1,9 @@
 """The siamese method: a linear head on one frozen layer ("mBERT-SF"; Huang et al. 2023).
 
-Beside the files of every method:
+Besides the files of every method:
 closed_form.py: the heads that need no training.
-choice.py: the choice among heads, which are fitted many times over.
-layers.py: the choice of layers, which comes before the fit and needs vectors of all of them.
+choice.py: the choice among heads, each of which is fitted many times.
+layers.py: the choice of layers, which is made before the fit and needs the vectors of all layers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .layers import choose_layers
 from .train import fit, plain_output, unit_layers
 
 Arguments = SiameseArguments
-SHOWN = 500  # training pairs in the picture where there is no test text
+SHOWN = 500  # training pairs in the picture if there is no test text
 __all__ = ["TRAINING_DEFAULTS", "Arguments", "HeadSettings", "card", "fit", "measure", "prepare", "run"]
 
 
@@ -84,7 +84,7 @@ def run(recipe: SiameseArguments, training_args: TrainingArguments, prepared: Pr
 def _measured(
     recipe: SiameseArguments, prepared: Prepared, vectors: PairVectors, head: SiameseHead, seed: int
 ) -> tuple[list[EvalResult], Callable[[], list[FinalVectors]]]:
-    """Retrieval before and after, by every centring, and what gives the finished model's vectors."""
+    """Retrieval before and after, with every centring, and a function that gives the finished model's vectors."""
 
     def before(side: np.ndarray, language: str) -> np.ndarray:
         return unit_layers(side, vectors.layers)
@@ -109,11 +109,11 @@ def _measured(
 
 def measure(recipe: SiameseArguments, training_args: TrainingArguments, folder: Path) -> tuple[Run, Corpus]:
     """Retrieval with the encoder and head of a published folder, and the text that was read for it."""
-    if recipe.layer == OWN:  # written by `hfxling fit`, which measures on text that it left out alone
+    if recipe.layer == OWN:  # written by `hfxling fit`, which measures only on text that it left out
         return Run([]), load_corpus(recipe)
     model = SiameseModel.from_pretrained(folder).eval()
     if recipe.layer == AUTO:
-        layers = model.config.layer  # that the run has chosen
+        layers = model.config.layer  # those that the run has chosen
         if not isinstance(layers, list):
             layers = [layers]
         recipe = replace(recipe, layer=",".join(map(str, layers)))

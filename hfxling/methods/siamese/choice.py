@@ -1,4 +1,4 @@
-"""`--fit auto`: which head, if any, by cross-validation on the training pairs alone."""
+"""`--fit auto`: the choice of a head, or of none, by cross-validation on the training pairs alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from .closed_form import Affine, centred, cross_validate, discriminant, tied, wi
 
 log = logging.getLogger("hfxling")
 ENCODER, CENTRED, DISCRIMINANT, TIED, INFONCE = "encoder", "centred", "discriminant", "tied", "infonce"
-# The less a form takes from the pairs, the earlier it stands. Centred vectors stand before the encoder as it came: few
-# held-out pairs do not tell the two apart, and where they do with more, centred is the better one.
+# Forms that learn less from the pairs come first. Centred vectors come before the unchanged encoder: few held-out pairs
+# do not tell the two apart, and if more pairs do, centred is the better one.
 FORMS = (CENTRED, ENCODER, DISCRIMINANT, TIED, INFONCE)
-# Shares of the encoder itself in a head, in units of the head: what few pairs cannot say, the encoder may know.
+# Shares of the encoder itself in a head, in units of the head: the encoder may know what few pairs cannot show.
 ANCHORS = {DISCRIMINANT: (0.0, 0.5, 1.0, 2.0, 4.0), TIED: (0.0, 0.5, 1.0)}
-# Standard errors by which a form that takes less from the pairs may lag behind the best one, and behind a learnt map of
-# fewer than `ENOUGH` pairs: held-out pools are small then, and the best of many maps is easily ahead by chance.
+# Standard errors by which a form that learns less from the pairs may be behind the best one, and behind a map learnt
+# from fewer than `ENOUGH` pairs: held-out pools are small then, and the best of many maps is easily ahead by chance.
 MARGIN, MARGIN_WITH_FEW_PAIRS = 0.5, 2.0
-BEHIND = 2.0  # the same, by which a trained head may lag in the first fold and is still given the others
-ENOUGH, MOST = 500, 4  # held-out pairs that make the choice steady: folds are dealt out anew until there are so many
-TRAINED_FROM = 500  # pairs from which a trained head competes
+BEHIND = 2.0  # the same by which a trained head may be behind in the first fold and still gets the others
+ENOUGH, MOST = 500, 4  # held-out pairs for a stable choice: folds are drawn again until there are so many
+TRAINED_FROM = 500  # number of pairs from which a trained head competes
 AS_IT_CAME = (("form", ENCODER),)
 Maps = tuple[dict, Affine, Affine]
 Training = Callable[[np.ndarray, np.ndarray], tuple[Affine, Affine]]
@@ -31,9 +31,9 @@ Training = Callable[[np.ndarray, np.ndarray], tuple[Affine, Affine]]
 def candidates(source: np.ndarray, target: np.ndarray, *, one_map: bool = False) -> Iterable[Maps]:
     """Every head that competes, as (settings, map of the source, map of the target).
 
-    The encoder as it came; centred: its vectors less the mean of both languages, without the direction between the two;
-    `discriminant`, one map for both, and `tied`, one a language, each with shares of the encoder in it. With `one_map`
-    only those with the same map for both languages.
+    These are the unchanged encoder; centred: its vectors minus the mean of both languages, without the direction
+    between the two; `discriminant`, one map for both; and `tied`, one map for each language. The latter two come with
+    several shares of the encoder. With `one_map` only heads with the same map for both languages compete.
     """
     as_it_came = _as_it_came(source)
     yield {"form": ENCODER}, as_it_came, as_it_came
@@ -49,8 +49,8 @@ def fit_form(
 ) -> tuple[Affine, Affine]:
     """The maps of source and target of one form, with settings that were chosen before, maybe on other pairs.
 
-    Of the `settings` its own are looked at, as `candidates` or `tied` give them. `trained` gives the maps of a trained
-    head, where that is the form.
+    Only those of the `settings` are used that belong to the form, as `candidates` or `tied` give them. `trained` gives
+    the maps of a trained head, if that is the form.
     """
     if form == ENCODER:
         as_it_came = _as_it_came(source)
@@ -65,7 +65,7 @@ def fit_form(
         if anchored:
             _, of_source, of_target = anchored[0]
             return of_source, of_target
-    return with_settings(centred, source, target, {})  # the form itself, or all that is left where pairs share nothing
+    return with_settings(centred, source, target, {})  # the form itself, or all that is left if pairs share nothing
 
 
 def _as_it_came(source: np.ndarray) -> Affine:
@@ -76,10 +76,10 @@ def _as_it_came(source: np.ndarray) -> Affine:
 def _anchored(
     form: str, heads: Iterable[Maps], source: np.ndarray, target: np.ndarray, anchors: Iterable[float]
 ) -> Iterable[Maps]:
-    """Heads of a form, and the same drawn towards the centred encoder: maps whose inner products are the sum of both's.
+    """Heads of a form, and the same drawn towards the centred encoder: their inner products are the sum of both's.
 
-    `x' M y` with `M = U S V'` is the inner product of `sqrt(S) U' x` and `sqrt(S) V' y`, so the sum takes no more room
-    than either. Both are brought to a mean squared length of 1 first. An anchor is the encoder's share.
+    `x' M y` with `M = U S V'` is the inner product of `sqrt(S) U' x` and `sqrt(S) V' y`, so the sum needs no more
+    dimensions than either. Both are scaled to a mean squared length of 1 first. An anchor is the encoder's share.
     """
     means, encoder = (source.mean(0), target.mean(0)), np.eye(source.shape[1])
     if form == DISCRIMINANT:  # one map: it subtracts the middle, and the direction between the languages
@@ -89,7 +89,7 @@ def _anchored(
     length = (np.trace(covariances[0]) + np.trace(covariances[1])) / 2
     for settings, *maps in heads:
         mapped_length = np.mean([_mean_length(affine, of_side) for affine, of_side in zip(maps, covariances)])
-        if mapped_length < 1e-12 * length:  # nothing that the pairs share was found
+        if mapped_length < 1e-12 * length:  # the pairs were found to share nothing
             continue
         product = maps[0].weight.T @ maps[1].weight / mapped_length
         for anchor in anchors:
@@ -102,14 +102,14 @@ def _anchored(
 
 
 def _mean_length(affine: Affine, covariance: np.ndarray) -> float:
-    """tr(W C W'), the mean squared length of what a map gives."""
+    """tr(W C W'), the mean squared length of a map's output."""
     return np.vdot(affine.weight @ covariance, affine.weight)
 
 
 def _factors(product: np.ndarray, means: Sequence[np.ndarray], *, shared: bool) -> tuple[Affine, Affine]:
-    """Maps of source and target with this M of the inner product `x' M y`, which is symmetric of a shared map."""
+    """Maps of source and target whose inner product is `x' M y`, with this M, which is symmetric for a shared map."""
     if shared:
-        values, vectors = np.linalg.eigh(product)  # ascending; a direction's share is negative by rounding alone
+        values, vectors = np.linalg.eigh(product)  # ascending; negative ones are rounding errors
         weight = np.sqrt(np.maximum(values[::-1], 0))[:, None] * vectors.T[::-1]
         of_both = Affine(weight, -weight @ means[0])
         return of_both, of_both
@@ -121,14 +121,14 @@ def _factors(product: np.ndarray, means: Sequence[np.ndarray], *, shared: bool) 
 def choose(
     ranks: Mapping[tuple, Sequence[np.ndarray]], repeats: int = 1, *, has_few_pairs: bool = False
 ) -> tuple[tuple, tuple]:
-    """What is to be fitted, and the best of the other forms.
+    """The form and settings to fit, and the best of the other forms.
 
-    The form that takes least from the pairs, and of its settings the best, among all within `MARGIN` standard errors
-    (paired, over held-out sentences of both directions) of the best mean reciprocal rank; with few pairs within
-    `MARGIN_WITH_FEW_PAIRS`, where the best is a learnt map. Reciprocal ranks tell heads apart by fewer sentences than
-    hits at the first place do.
+    Chosen is the form that learns least from the pairs, with its best settings, among all within `MARGIN` standard
+    errors (paired, over held-out sentences of both directions) of the best mean reciprocal rank; with few pairs, if the
+    best is a learnt map, within `MARGIN_WITH_FEW_PAIRS`. Reciprocal ranks need fewer sentences to tell heads apart than
+    hits at the first place.
 
-    The ranks by settings are those of `cross_validate`, in which every sentence may be there several times.
+    The ranks by settings are those of `cross_validate`, in which every sentence may occur several times.
     """
     scores = {key: 1 / np.concatenate(folds) for key, folds in ranks.items()}
     means = {key: float(score.mean()) for key, score in scores.items()}
@@ -138,7 +138,7 @@ def choose(
     near = []
     for key, score in scores.items():
         gap = scores[best] - score
-        error = gap.std() / np.sqrt(len(gap) / repeats)  # a sentence counts once, however often it was ranked
+        error = gap.std() / np.sqrt(len(gap) / repeats)  # each sentence counts once, however often it was ranked
         if gap.mean() <= margin * error:
             near.append(key)
     chosen = min(near, key=lambda key: (*_freedom(key), -means[key]))
@@ -147,7 +147,7 @@ def choose(
 
 
 def _freedom(key: tuple) -> tuple[int, float]:
-    """How much a form takes from the pairs: a larger share of the encoder leaves less to them."""
+    """How much a form learns from the pairs: the larger the encoder's share, the less."""
     settings = dict(key)
     return FORMS.index(settings["form"]), -settings.get("anchor", 0.0)
 
@@ -161,22 +161,22 @@ def fit_auto(
     seed: int = 0,
     progress: bool = False,
 ) -> tuple[Affine, Affine, dict]:
-    """The head that finds most translations of held-out training pairs, and is safe to prefer to the encoder.
+    """The head that finds most translations of held-out training pairs, if it can safely be preferred to the encoder.
 
-    Five folds; the candidates of a held-out sentence are the translations of its fold, at most 2,000. Those of the
-    other folds were fitted and would look nearer than they are.
+    There are five folds. The candidates for a held-out sentence are the translations of its fold, at most 2,000; those
+    of the other folds were fitted and would look nearer than they are.
 
-    With `one_map` only heads with the same map for both languages compete; `trained` gives a trained head's maps, which
-    competes where there are enough pairs.
+    With `one_map` only heads with the same map for both languages compete; `trained` gives the maps of a trained head,
+    which competes if there are enough pairs.
 
     Returns:
         The source's map, the target's (the same object for a shared one), and what was chosen: `form` and its settings,
-        `cross_validated`: P@1 in % of the choice, the runner-up and the encoder among held-out pairs, mean of both
-        directions.
+        and `cross_validated`: P@1 in % of the choice, the runner-up and the encoder among held-out pairs, the mean of
+        both directions.
     """
     count = len(source)
     if count < 10:
-        raise ValueError(f"{count} sentence pairs are too few to choose a head by; give at least ten.")
+        raise ValueError(f"{count} sentence pairs are too few to choose a head; give at least ten.")
     source, target = np.asarray(source, np.float64), np.asarray(target, np.float64)
     repeats = max(1, min(MOST, ENOUGH // count))
     shown = "auto" if progress else None
@@ -189,7 +189,7 @@ def fit_auto(
                 ranks.setdefault(key, []).extend(folds)
 
     compete(partial(candidates, one_map=one_map))
-    # What found nothing in some fold is missing there; sentences are compared one by one, in all folds.
+    # A head that found nothing in some fold is missing there; sentences are compared one by one, in all folds.
     folds_in_all = len(ranks[AS_IT_CAME])
     ranks = {key: folds for key, folds in ranks.items() if len(folds) == folds_in_all}
     if trained and count >= TRAINED_FROM:
@@ -217,7 +217,7 @@ def _alone(trained: Training, source: np.ndarray, target: np.ndarray) -> Iterabl
 
 
 def _keeps_up(first: Mapping[tuple, list[np.ndarray]], others: Mapping[tuple, list[np.ndarray]]) -> bool:
-    """Whether a head's first fold is worth the time of the others: it does not lag behind the best closed form."""
+    """Whether a head gets the other folds, which take time: in the first it is not far behind the best closed form."""
     ((ranks,),) = first.values()
     best = max(others, key=lambda key: np.mean(1 / np.concatenate(others[key])))
     gap = 1 / others[best][0] - 1 / ranks

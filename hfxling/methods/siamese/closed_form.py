@@ -1,7 +1,7 @@
-"""Linear heads in closed form: seconds instead of epochs, and the yardstick for the trained ones.
+"""Linear heads in closed form: they take seconds instead of epochs, and trained heads are compared with them.
 
-Each takes N parallel sentence vectors and yields, for every setting of its own, one affine map a language, or the same
-map for both.
+Each takes N parallel sentence vectors and yields, for each of its settings, an affine map for each language, or one map
+for both.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def cca(
     """Canonical correlation analysis (Hotelling 1936) with shrunken covariances and components weighted by `s**power`.
 
     Both languages are whitened and rotated onto their common directions; directions in which the pair does not
-    correlate (s near 0), language identity among them, fade out.
+    correlate (s near 0), such as language identity, fade out.
     """
     mean_s, mean_t = source.mean(0), target.mean(0)
     x, y = source - mean_s, target - mean_t
@@ -83,9 +83,9 @@ def tied(
 ) -> Iterable[tuple[dict, Affine, Affine]]:
     """CCA whose two maps are drawn towards a common one: a share of each covariance is the mean of both languages'.
 
-    Vectors of one encoder vary alike in both languages, so the mean of two covariances is the better estimate of either
-    where pairs are few for their width. That share of the cross-covariance is the mean of it and its transpose. All of
-    it happens in the `WIDEST` strongest common directions, which is also the most that comes out.
+    Vectors of one encoder vary similarly in both languages, so if pairs are few for the vectors' width, the mean of the
+    two covariances is the better estimate of either. The same share of the cross-covariance is the mean of it and its
+    transpose. All of this happens in the `WIDEST` strongest common directions, which is also the largest output width.
     """
     mean_s, mean_t, size = source.mean(0), target.mean(0), source.shape[1]
     x, y = source - mean_s, target - mean_t
@@ -93,7 +93,7 @@ def tied(
     x, y = x @ basis, y @ basis
     of_x, of_y, cross = x.T @ x / len(x), y.T @ y / len(y), x.T @ y / len(x)
     common, symmetric = (of_x + of_y) / 2, (cross + cross.T) / 2
-    variance = np.trace(common) / size  # a mean over all H directions, as in `cca`; the basis may have fewer
+    variance = np.trace(common) / size  # the mean over all H directions, as in `cca`; the basis may have fewer
     for share in shares:
         eigen_x, eigen_y = eigen((1 - share) * of_x + share * common), eigen((1 - share) * of_y + share * common)
         for shrinkage in shrinkages:
@@ -123,8 +123,8 @@ def discriminant(
 ) -> Iterable[tuple[dict, Affine, Affine]]:
     """One map for both languages: whiten what differs inside a pair, weight what it shares (PLDA; Ioffe 2006).
 
-    The direction between the two languages' means is projected out first, so both languages are centred without
-    anyone having to say which language a text is in.
+    The direction between the two languages' means is projected out first, so both languages are centred without the
+    need to know a text's language.
     """
     mean_s, mean_t = source.mean(0), target.mean(0)
     project = without_gap(mean_s, mean_t)
@@ -136,23 +136,23 @@ def discriminant(
         white = shrunken_power(of_within, shrinkage, -0.5)
         ratio, directions = np.linalg.eigh(white @ between @ white)
         # ratio = between / within variance of a direction; (r - 1) / (r + 1) is the correlation of the pair along it.
-        # Its root, as an inner product takes it twice.
+        # The root of it, because an inner product uses it twice.
         signal = np.sqrt(np.maximum(ratio - 1, 0) / (ratio + 1))
         affine = _affine(signal[:, None] * (directions.T @ white @ project), middle)
         yield {"shrinkage": shrinkage}, affine, affine
 
 
 def without_gap(mean_s: np.ndarray, mean_t: np.ndarray) -> np.ndarray:
-    """(H, H) projection onto what is orthogonal to the direction between two languages' means."""
+    """(H, H) projection onto the complement of the direction between two languages' means."""
     gap = mean_s - mean_t
     return np.eye(len(gap)) - np.outer(gap, gap) / max(gap @ gap, 1e-12)
 
 
 def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten: bool) -> tuple[Affine, Affine]:
-    """Maps that centre the vectors, or whiten them too, to a mean squared length of 1: what a head may start from.
+    """Maps that centre (or centre and whiten) vectors, to a mean squared length of 1, as possible inputs of a head.
 
-    A shared map is made from both languages at once, and the direction between their means is projected out. They are
-    whitened by the covariance of the language, shrunken by `WHITENING` of its mean variance.
+    A shared map is made from both languages together, and the direction between their means is projected out. Vectors
+    are whitened by the covariance of the language, shrunken by `WHITENING` of its mean variance.
     """
     means = source.mean(0), target.mean(0)
     deviations = source - means[0], target - means[1]
@@ -170,7 +170,7 @@ def standardised(source: np.ndarray, target: np.ndarray, *, shared: bool, whiten
 
 
 def centred(source: np.ndarray, target: np.ndarray) -> Iterable[tuple[dict, Affine, Affine]]:
-    """The vectors as they are, less the middle of both languages' means, without the direction between the two."""
+    """The vectors minus the middle of both languages' means, without the direction between the two."""
     mean_s, mean_t = source.mean(0), target.mean(0)
     affine = _affine(without_gap(mean_s, mean_t), (mean_s + mean_t) / 2)
     yield {}, affine, affine
@@ -187,17 +187,17 @@ CLOSED_FORMS: dict[str, Callable] = {
 PER_LANGUAGE = ("cca", "tied", "procrustes", "ridge")
 NOTHING_TO_CHOOSE = ("centred", "procrustes")
 _GRIDS = {"share": "shares", "shrinkage": "shrinkages", "power": "powers", "penalty": "penalties"}  # by setting
-FOLDS = 5  # of the cross-validation
-WIDEST = 512  # directions that a tied CCA looks at
-WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about where those of the closed forms end
+FOLDS = 5  # folds of the cross-validation
+WIDEST = 512  # most directions in which a tied CCA works
+WHITENING = 0.1  # shrinkage of inputs that are whitened before a head: about that which closed forms choose
 
 
 def fit_closed_form(
     method: str, source: np.ndarray, target: np.ndarray, *, seed: int = 0, progress: bool = False
 ) -> tuple[Affine, Affine, dict]:
-    """Fit one of the `CLOSED_FORMS`, its settings chosen by cross-validated retrieval on the same (N, H) vectors.
+    """Fit one of the `CLOSED_FORMS`, with settings chosen by cross-validated retrieval on the same (N, H) vectors.
 
-    Gives the source's map, the target's map (the same object for a shared head) and the chosen settings.
+    Returns the source's map, the target's map (the same object for a shared head) and the chosen settings.
     """
     count = len(source)
     if count < 10:
@@ -217,7 +217,7 @@ def fit_closed_form(
 def with_settings(form: Callable, source: np.ndarray, target: np.ndarray, settings: Mapping) -> tuple[Affine, Affine]:
     """The maps of a closed form with settings that it has yielded before, maybe on other pairs.
 
-    Entries of `settings` that are of no closed form are not looked at.
+    Entries of `settings` that are not settings of closed forms are ignored.
     """
     grid = {_GRIDS[name]: (value,) for name, value in settings.items() if name in _GRIDS}
     ((_, of_source, of_target),) = form(source, target, **grid)
@@ -235,11 +235,11 @@ def cross_validate(
 ) -> dict[tuple, list[np.ndarray]]:
     """Ranks of held-out pairs among the held-out pairs of their fold, for every setting that a closed form offers.
 
-    At most 2,000 pairs of each of the `FOLDS` are ranked. `progress` is what a bar is called, without which there is
-    none; `first` is for so many of the folds alone.
+    At most 2,000 pairs of each of the `FOLDS` are ranked. `progress` is the label of a progress bar; without it there
+    is no bar. With `first` only so many folds are used.
 
     Returns:
-        by settings, as a tuple of their items: for every fold the ranks of both directions, (2n,), from 1.
+        settings, as a tuple of their items -> for every fold the ranks of both directions, (2n,), from 1.
     """
     count = len(source)
     ranks: dict[tuple, list[np.ndarray]] = {}
@@ -256,17 +256,18 @@ def cross_validate(
 def strength_rotation(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """(D, D) rotation, row = new component, by which translations at unit length agree: the strongest comes first.
 
-    The eigenvectors of the symmetric part of X'Y/n. The first k rows keep more of what translations have in common than
-    any other k directions, and what they do not share, such as language identity, comes last or is subtracted. Turning
-    both languages' vectors changes no cosine. Uncentred on purpose: where a language's mean is no translation of the
-    other's, it then counts against its direction; on NTREX that finds more left-out training pairs than the centred
-    matrix or the one of all vectors. Of vectors that are in this order already the rotation is the identity.
+    Its rows are the eigenvectors of the symmetric part of X'Y/n. The first k rows keep more of what translations have
+    in common than any other k directions; what they do not share, such as language identity, comes last or is
+    subtracted. Rotating both languages' vectors changes no cosine. The matrix is uncentred on purpose: if a language's
+    mean is no translation of the other's, this counts against its direction, which on NTREX finds more left-out
+    training pairs than the centred matrix or the one of all vectors. For vectors already in this order the rotation is
+    the identity.
     """
     x, y = unit_or_zero(np.asarray(source, np.float64)), unit_or_zero(np.asarray(target, np.float64))
     cross = x.T @ y / len(x)
     _, vectors = np.linalg.eigh((cross + cross.T) / 2)
     rotation = vectors[:, ::-1].T
-    # An eigenvector may come with either sign: its largest entry shall be positive.
+    # An eigenvector may have either sign: make its largest entry positive.
     largest = np.take_along_axis(rotation, np.abs(rotation).argmax(1)[:, None], axis=1)
     return rotation * np.sign(largest)
 
@@ -284,9 +285,9 @@ def eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def shrunken_power(
     of_covariance: tuple[np.ndarray, np.ndarray], shrinkage: float, power: float, variance: float | None = None
 ) -> np.ndarray:
-    """(H, H) power of a covariance, given by `eigen`, plus `shrinkage` times its mean variance, or another one.
+    """(H, H) power of a covariance, given by `eigen`, plus `shrinkage` times its mean variance, or another variance.
 
-    What is added keeps directions without any variance finite.
+    The addition keeps directions without any variance finite.
     """
     values, vectors = of_covariance
     variance = values.mean() if variance is None else variance

@@ -19,9 +19,9 @@ from .arguments import SiameseArguments
 
 @dataclass
 class Prepared:
-    """What runs on the same text and encoder have in common: the text, and its vectors by (layer, pooling).
+    """The part shared by runs on the same text and encoder: the text, and its vectors by (layer, pooling).
 
-    Those of several layers are put together when they are asked for.
+    Vectors of several layers are put together when they are asked for.
     """
 
     corpus: Corpus
@@ -41,21 +41,21 @@ class Prepared:
 
     @property
     def text(self) -> PairText:
-        """Of the one language pair."""
+        """The text of the only language pair."""
         return self.corpus.pairs[0]
 
 
 def prepare(rows: Sequence[SiameseArguments], training_args=None) -> Prepared:
-    """Read the text and its frozen vectors: those of every row's layer and pooling from one pass of the encoder."""
+    """Read the text and its frozen vectors, for every row's layer and pooling, in one pass of the encoder."""
     first = rows[0]
     several = [row.layer for row in rows if isinstance(row.layer_index, tuple)]
     if several and first.encoder_config().model_type in ENCODER_OF_SEQ2SEQ:
-        raise ValueError(f"layer={several[0]}: the layers of {first.base_model} share a final norm; give a single one.")
+        raise ValueError(f"layer={several[0]}: the layers of {first.base_model} share a final norm; give one layer.")
     return encode(rows, corpus_with_test(first, training_args))
 
 
 def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None = None) -> Prepared:
-    """The frozen vectors of a corpus, with or without test text; as `prepare` otherwise."""
+    """The frozen vectors of a corpus, with or without test text; otherwise as `prepare`."""
     (text,) = corpus.pairs
     if rows[0].paragraphs:
         text.test = join_paragraphs(text.test)
@@ -70,13 +70,13 @@ def encode(rows: Sequence[SiameseArguments], corpus: Corpus, device: str | None 
 def labelled_pairs(
     targets: Sequence, *, pool_size: int = 1, parallel_only: bool = False, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Every parallel pair once, and unless `parallel_only` every source once more with a pool of wrong targets.
+    """Every parallel pair once, and, unless `parallel_only`, every source once more with a pool of wrong targets.
 
     Args:
         targets: N target texts; row i is the translation of source i.
-        pool_size: K candidates for every source, fewer where there are fewer distinct targets.
-        parallel_only: leave the non-parallel half out.
-        seed: of the drawing.
+        pool_size: K, number of candidates for every source; fewer if there are fewer distinct targets.
+        parallel_only: leave out the non-parallel half.
+        seed: seed of the drawing.
 
     Returns:
         `source` (R,) and `target` (R, K) row numbers and `label` (R,), 0 for parallel and 1 for non-parallel, with
@@ -87,7 +87,7 @@ def labelled_pairs(
     identity = np.unique(np.asarray(targets, dtype=object).astype(str), return_inverse=True)[1]
     distinct = int(identity.max(initial=0)) + 1
     if distinct == 1 and not parallel_only:
-        raise ValueError(f"{count} pairs with a single distinct target: non-parallel pairs need at least two.")
+        raise ValueError(f"{count} pairs with only one distinct target: non-parallel pairs need at least two.")
     pool_size = min(pool_size, max(1, distinct - 1))
     parallel = np.repeat(rows[:, None], pool_size, axis=1)
     if parallel_only:
@@ -95,7 +95,7 @@ def labelled_pairs(
     rng = np.random.default_rng(seed)
     wrong = rng.integers(count, size=(count, pool_size))
     clash = identity[wrong] == identity[:, None]
-    while clash.any():  # also a repeated translation is no negative
+    while clash.any():  # a repeated translation is no negative, either
         wrong[clash] = rng.integers(count, size=int(clash.sum()))
         clash = identity[wrong] == identity[:, None]
     label = np.repeat([0, 1], count)

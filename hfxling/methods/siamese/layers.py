@@ -1,4 +1,4 @@
-"""Which layers of the encoder to read: the choice of `--layer auto`."""
+"""The choice of `--layer auto`: which layers of the encoder to read."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .data import Prepared
 from .train import head_inputs, new_head
 
 log = logging.getLogger("hfxling")
-FEW = 9  # up to so many layers, embeddings included, all of them are a set, too
-# Standard errors that a layer has to be ahead of the last one. Of some fifteen that compete one is easily ahead by one
-# by chance; with few pairs, whose held-out pools are small, that layer may be a poor one.
+FEW = 9  # up to so many layers, including the embeddings, all of them are a set, too
+# Standard errors by which a layer has to be ahead of the last one. Of some fifteen layers one is easily ahead by one
+# standard error by chance; with few pairs, whose held-out pools are small, that layer may be a poor one.
 AHEAD, AHEAD_WITH_FEW_PAIRS = 1.0, 2.0
 
 
 def layer_sets(depth: int, first: int = 0) -> list[tuple[int, ...]]:
-    """Sets of layers that span an encoder of so many: both ends, with the middle, with the thirds, and all or five.
+    """Sets of layers that span an encoder of `depth` layers: both ends, with the middle, with the thirds, all or five.
 
     They begin with the layer `first`, 0 for the embeddings.
     """
@@ -41,23 +41,23 @@ def layer_sets(depth: int, first: int = 0) -> list[tuple[int, ...]]:
 
 
 def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> dict[str, Any]:
-    """The layer or layers by which most translations of held-out training pairs are found.
+    """The layer or layers with which most translations of held-out training pairs are found.
 
-    By their vectors as they are, centred, and behind a closed form: `discriminant` where the head will be one map for
-    both languages, else a `tied` CCA, the quickest of each kind; the head that is fitted afterwards may be another one.
-    The last layer is left only for one that is better by more than a standard error (paired, over held-out sentences),
-    with fewer than 500 pairs by more than two.
-    Sets of layers compete unless the layers of the encoder's family share a final norm.
+    Layers are compared by their vectors as they are, by centred ones, and by a closed form, the fastest of its kind:
+    `discriminant` if the head will be one map for both languages, else a `tied` CCA. The head that is fitted afterwards
+    may be another one. Another layer than the last is chosen only if it is better by more than one standard error
+    (paired, over held-out sentences), with fewer than 500 pairs by more than two.
+    Sets of layers compete, too, unless the layers of the encoder's family share a final norm.
 
     Returns:
-        `layer`, or several as in "0,3,6"; `single_layer`, the best one alone; `layer_scores`, mean reciprocal ranks in
+        `layer`, or several as in "0,3,6"; `single_layer`, the best single one; `layer_scores`, mean reciprocal ranks in
         cross-validation, by layer or layers.
     """
     settings = replace(narrowed(HeadSettings, recipe), init="identity")  # only the inputs of the head matter here
     config = recipe.encoder_config()
     depth, has_sets = config.num_hidden_layers, config.model_type not in ENCODER_OF_SEQ2SEQ
     reciprocal_ranks: dict[str, np.ndarray] = {}
-    # Of the embeddings the first and the last token are the same in every sentence.
+    # In the embeddings, the first and the last token are the same for every sentence.
     first = 0 if recipe.pooling == "mean" else 1
     singles = [str(layer) for layer in range(first, depth + 1)]
     several = [",".join(map(str, layers)) for layers in layer_sets(depth, first)] if has_sets else []
@@ -79,7 +79,7 @@ def choose_layers(recipe: SiameseArguments, prepared: Prepared, seed: int) -> di
 
 
 def _forms(per_language: bool, source: np.ndarray, target: np.ndarray) -> Iterator[Maps]:
-    yield from islice(candidates(source, target), 2)  # as it came, and centred: of few pairs little else can be learnt
+    yield from islice(candidates(source, target), 2)  # unchanged and centred: few pairs can teach little else
     if per_language:
         yield from tied(source, target, shares=(0.6,), shrinkages=(0.1, 0.3, 1.0), powers=(1.0,))
     else:
@@ -87,7 +87,7 @@ def _forms(per_language: bool, source: np.ndarray, target: np.ndarray) -> Iterat
 
 
 def _better(scores: Mapping[str, np.ndarray], last: str, names: Iterable[str]) -> str:
-    """The best of the names, or `last` where that may be chance."""
+    """The best of the names, or `last` if being better may be chance."""
     best = max(names, key=lambda name: scores[name].mean())
     gap = scores[best] - scores[last]
     has_few_pairs = len(gap) < 2 * ENOUGH  # sentences of both directions

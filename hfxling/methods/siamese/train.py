@@ -27,13 +27,13 @@ from .choice import fit_auto
 from .closed_form import WHITENING, Affine, eigen, fit_closed_form, shrunken_power, standardised, strength_rotation
 from .data import labelled_pairs
 
-# Of the in-batch softmax that competes in `--fit auto`.
+# Settings of the in-batch softmax that competes in `--fit auto`.
 INFONCE_SETTINGS = {"learning_rate": 1e-3, "lr_scheduler_type": "constant", "warmup_steps": 0, "weight_decay": 0.0}
-INFONCE_EPOCHS, INFONCE_STEPS = 30, 1000  # the fewer of both
+INFONCE_EPOCHS, INFONCE_STEPS = 30, 1000  # whichever ends first
 
 
 class HeadObjective(nn.Module):
-    """A head and its loss: what the Trainer trains. `languages` are those of source and target."""
+    """A head and its loss, as the Trainer needs them. `languages` are those of source and target."""
 
     def __init__(self, head: SiameseHead, settings: HeadSettings, languages: Sequence[str]):
         super().__init__()
@@ -43,15 +43,15 @@ class HeadObjective(nn.Module):
     def forward(self, source: Tensor, target: Tensor, label: Tensor) -> dict[str, Tensor]:
         """Loss of a batch, and for the contrastive loss its two halves `loss_parallel` and `loss_non_parallel`.
 
-        Of (B, H) source vectors, (B, K, H) candidates, all the same for a parallel pair, and (B,) labels, 0 where a
-        pair is parallel and 1 where it is not.
+        Takes (B, H) source vectors, (B, K, H) candidates (all the same for a parallel pair), and (B,) labels, 0 for a
+        parallel pair and 1 for another one.
         """
         settings = self.settings
         if settings.fit == "contrastive" and settings.negatives in ("worst", "easiest") and target.shape[1] > 1:
             target = self.chosen(source, target, largest=settings.negatives == "easiest")
         x, y = self.head.project(source, self.source_lang), self.head.project(target, self.target_lang)
         if settings.fit == "infonce":
-            same = _equal_rows(source) | _equal_rows(target[:, 0])  # a sentence's other translations are no negatives
+            same = _equal_rows(source) | _equal_rows(target[:, 0])  # other translations of a sentence are no negatives
             y = y[:, 0]
             forward = translation_ranking_loss(x, y, settings.temperature, same=same)
             backward = translation_ranking_loss(y, x, settings.temperature, same=same)
@@ -71,10 +71,10 @@ class HeadObjective(nn.Module):
 
     @torch.no_grad()
     def chosen(self, source: Tensor, target: Tensor, largest: bool) -> Tensor:
-        """Of each pool the one candidate (B, 1, H) at the largest or smallest distance, by the head without dropout.
+        """The candidate (B, 1, H) of each pool at the largest or smallest distance, by the head without dropout.
 
-        The loss of a non-parallel pair falls with its distance, so the worst candidate is the closest one. Only the
-        chosen one is trained on, which gives the same gradient as the maximum over the pool and costs a fraction.
+        The loss of a non-parallel pair falls with its distance, so the worst candidate is the closest one. Training
+        uses only the chosen one, which gives the same gradient as the maximum over the pool at a fraction of the cost.
         """
         was_training = self.head.training
         self.head.eval()
@@ -87,16 +87,16 @@ class HeadObjective(nn.Module):
 
 
 def _equal_rows(vectors: Tensor) -> Tensor:
-    """(B, B) bool, True where two of the (B, H) frozen vectors are those of one text."""
-    some = vectors[:, :: max(1, vectors.shape[1] // 16)]  # of the components: enough, and a third of a step's time less
+    """(B, B) bool, True if two of the (B, H) frozen vectors are of the same text."""
+    some = vectors[:, :: max(1, vectors.shape[1] // 16)]  # enough components, and a step takes a third less time
     return (some[:, None] == some).all(-1)
 
 
 class PairRows(torch.utils.data.Dataset):
     """Row numbers as a dataset; its `collate` gathers the vectors of a whole batch at once.
 
-    Source and target are (N, H) vectors, or anything that gives them for an array of row numbers. A translation that
-    repeats among the N target texts is never drawn as a negative.
+    Source and target are (N, H) vectors, or anything that gives vectors for an array of row numbers. A translation that
+    is repeated among the N target texts is never drawn as a negative.
     """
 
     def __init__(self, source, target, texts: Sequence[str], settings: HeadSettings, seed: int = 0):
@@ -130,7 +130,7 @@ def new_head(
     layers: tuple[int, ...] | None = None,
     start: SiameseHead | None = None,
 ) -> SiameseHead:
-    """An untrained head as the settings describe it; where `settings.init` is "published", with the weights of `start`.
+    """An untrained head by the settings; if `settings.init` is "published", it has the weights of `start`.
 
     The (N, H) vectors of every language give the means of centred inputs.
     """
@@ -146,7 +146,7 @@ def new_head(
     if settings.init == "published":
         if _shapes(start) != _shapes(head):
             raise ValueError(
-                f"init='published': base_model has a head of another kind ({start.config.head_dict()}); "
+                f"init='published': the head of base_model has other settings ({start.config.head_dict()}); "
                 "give the same --head, --bias, --per_language, --center_input and --centering."
             )
         head.load_state_dict(start.state_dict())
@@ -160,8 +160,8 @@ def _shapes(head: SiameseHead) -> dict[str, torch.Size]:
 def _input_map(vectors: np.ndarray, parts: int, power: float) -> tuple[Tensor, Tensor]:
     """Weight and bias that centre each part of a language's unit vectors, and divide by a power of its covariance.
 
-    A quarter makes the strongest directions of a layer weaker without making noise of the weakest: on NTREX it finds
-    more held-out training pairs than centring alone or whitening.
+    A power of a quarter weakens the strongest directions of a layer without amplifying the noise in the weakest: on
+    NTREX it finds more held-out training pairs than centring alone or whitening.
     """
     units = apply_rows(lambda rows: unit_parts(rows, parts), vectors).astype(np.float64)
     blocks = np.split(units, parts, axis=1)
@@ -179,8 +179,8 @@ def fit(
 ) -> tuple[SiameseHead, dict]:
     """Fit a head to the training text's vectors, in closed form or with the Trainer.
 
-    `texts` are the N target texts: a repeated translation is never drawn as a negative. `start` is the head to go on
-    from where `settings.init` is "published".
+    `texts` are the N target texts, so that a repeated translation is never drawn as a negative. `start` is the head to
+    train further if `settings.init` is "published".
 
     Returns:
         The head in evaluation mode, and what the fit chose (shrinkage) or reached (loss).
@@ -213,9 +213,9 @@ def fit(
 
 
 def order_components(head: SiameseHead, sides: dict[str, np.ndarray]) -> None:
-    """Turn the output of a linear head so that its strongest components come first; no cosine changes.
+    """Rotate the output of a linear head so that its strongest components come first; no cosine changes.
 
-    `truncate_dim` then keeps what matters. After an activation nothing can be turned.
+    `truncate_dim` then keeps what matters. After an activation nothing can be rotated.
     """
     if head.activation != "linear":
         return
@@ -223,7 +223,7 @@ def order_components(head: SiameseHead, sides: dict[str, np.ndarray]) -> None:
     rotation = torch.from_numpy(strength_rotation(*outputs).copy())
     with torch.no_grad():
         for layers in head.maps.values():
-            for parameter in layers[-1].parameters():  # (D, H) weight, and (D,) bias where there is one
+            for parameter in layers[-1].parameters():  # (D, H) weight, and (D,) bias if there is one
                 parameter.copy_(rotation @ parameter.double())
 
 
@@ -234,7 +234,7 @@ def train_rows(
     sides: dict[str, np.ndarray],
     texts: Sequence[str],
 ) -> dict:
-    """Train a head with the Trainer on (N, H) vectors of both languages; returns how many steps, and the loss."""
+    """Train a head with the Trainer on (N, H) vectors of both languages; returns the number of steps and the loss."""
     source, target = (torch.from_numpy(np.array(array)) for array in sides.values())
     rows = PairRows(source, target, texts, settings, training_args.seed)
     trainer = XlingTrainer(
@@ -256,7 +256,7 @@ def train_from(
     sides: dict[str, np.ndarray],
     texts: Sequence[str],
 ) -> tuple[SiameseHead, dict]:
-    """Train a head on centred or whitened vectors, which is then part of its first linear layer."""
+    """Train a head on centred or whitened vectors; that map then becomes part of its first linear layer."""
     inputs = head_inputs(head, sides)
     starts = standardised(*inputs, shared=not settings.per_language, whiten=settings.inputs == "whitened")
     width = head.config.input_size
@@ -284,9 +284,9 @@ def _affine(layer: nn.Linear) -> Affine:
 def infonce_maps(
     settings: HeadSettings, training_args: TrainingArguments, source: np.ndarray, target: np.ndarray
 ) -> tuple[Affine, Affine]:
-    """The maps of a head that in-batch softmax trains on (N, H) vectors as the head takes them, whitened first.
+    """The maps of a head trained by in-batch softmax on (N, H) vectors as the head takes them, whitened first.
 
-    It competes with settings of its own, `INFONCE_SETTINGS`: those of the run would make the choice depend on them.
+    It competes with fixed settings, `INFONCE_SETTINGS`, so that the choice does not depend on those of the run.
     """
     steps = min(INFONCE_STEPS, INFONCE_EPOCHS * math.ceil(len(source) / training_args.train_batch_size))
     quick = replace_arguments(
@@ -310,7 +310,7 @@ def infonce_maps(
     )
     sides = {"source": np.asarray(source, np.float32), "target": np.asarray(target, np.float32)}
     set_seed(training_args.seed)
-    texts = [""] * len(source)  # only their number counts: in-batch softmax draws no negatives among them
+    texts = [""] * len(source)  # only their number matters, as in-batch softmax draws no negatives among them
     head, _ = train_from(settings, quick, new_head(settings, sides), sides, texts)
     maps = {key: _affine(layers[0]) for key, layers in head.maps.items()}
     return (maps["source"], maps["target"]) if per_language else (maps["shared"], maps["shared"])
@@ -319,9 +319,9 @@ def infonce_maps(
 def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | None = None, **fields) -> SiameseHead:
     """A head with these maps by language in its first layer, as wide as they are.
 
-    It keeps the configuration, `fields` apart, and the centred inputs of `head`; further layers are those of `others`.
+    It keeps the configuration of `head`, except for `fields`, and its centred inputs; further layers are from `others`.
     """
-    shared = next(iter(maps.values()))  # what a head of one map for both languages takes
+    shared = next(iter(maps.values()))  # the map for a head with one map for both languages
     width = len(shared.bias)
     fields |= {"bias": True, "output_size": None if width == head.config.input_size else width}
     config = copy.deepcopy(head.config)
@@ -331,7 +331,7 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
     widened.input_centers.load_state_dict(head.input_centers.state_dict())
     if others is not None:
         for layers in widened.maps.values():
-            nn.init.zeros_(layers[-1].bias)  # which `others` may lack
+            nn.init.zeros_(layers[-1].bias)  # `others` may have no bias
         widened.load_state_dict(others.state_dict(), strict=False)
     for key, layers in widened.maps.items():
         affine = maps.get(key, shared)
@@ -342,7 +342,7 @@ def with_maps(head: SiameseHead, maps: dict[str, Affine], others: SiameseHead | 
 
 
 def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """(N, H) frozen vectors of every language as the head's maps take them."""
+    """(N, H) frozen vectors of every language, as the head's maps take them."""
     inputs = []
     for lang, side in sides.items():
         inputs.append(apply_rows(partial(head.normalized, language=lang), side))
@@ -350,7 +350,7 @@ def head_inputs(head: SiameseHead, sides: dict[str, np.ndarray]) -> list[np.ndar
 
 
 def unit_layers(vectors: np.ndarray, layers: tuple[int, ...] | None) -> np.ndarray:
-    """The vectors of several layers, each at length 1; those of a single layer as they are."""
+    """The vectors of several layers, each scaled to length 1; those of a single layer unchanged."""
     if layers is None:
         return np.asarray(vectors)
     return apply_rows(lambda rows: unit_parts(rows, len(layers)), vectors)

@@ -224,5 +224,5 @@ def test_bf16_where_the_processor_has_no_lstm_in_it(tmp_path, monkeypatch):
 
     monkeypatch.setattr(torch.nn.LSTM, "forward", refuse)
     settings = training_arguments(tmp_path, bf16=True)
-    with pytest.raises(ValueError, match="bf16=True: this processor has no LSTM in bfloat16"):
+    with pytest.raises(ValueError, match="bf16=True: this processor cannot compute an LSTM in bfloat16"):
         train_aligner(arguments(), settings, tiny_model(), [word_for_word(8)])

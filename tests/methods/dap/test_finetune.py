@@ -49,7 +49,7 @@ def test_the_adapter_has_the_mean_too(tiny_bert, tmp_path):
 def test_an_encoder_without_a_bias_to_take_the_mean_off_is_refused(tmp_path, refusal):
     recipe, training_args, corpus = centered(save_tiny("mt5", tmp_path / "mt5"), tmp_path, 0)
     said = refusal(lambda: finetune(recipe, training_args, corpus, kept=tmp_path / "kept.safetensors"))
-    assert "no bias takes the mean off the vectors of mt5; leave centering out" in said
+    assert "mt5 has no bias that can hold the mean vector; leave centering out" in said
 
 
 def test_an_encoder_without_such_a_bias_is_trained_as_it_is(tmp_path):

@@ -157,7 +157,10 @@ def test_a_lexicon_adds_links(tmp_path, is_turned, view):
         ({"mixture": math.nan}, "mixture=nan must be more than 0"),
         ({"hub_weight": math.nan}, "hub_weight=nan: give 0 or more"),
         ({"rank": 0}, "rank=0: give 1 or more"),
-        ({"min_ratio": 1000.0}, "zh-vi: no two segments of the view 'fine' are linked with min_ratio=1000 or more"),
+        (
+            {"min_ratio": 1000.0},
+            "zh-vi: no segments of the view 'fine' are linked with a ratio of min_ratio=1000 or more",
+        ),
         ({"mixtur": 3.0}, "the nearest known one is 'mixture'"),
         ({"folds": 2}, "unknown option 'folds'"),
     ],

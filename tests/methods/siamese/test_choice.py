@@ -72,7 +72,7 @@ def test_ten_pairs_are_enough_to_choose_by(count):
     of_source, of_target, _ = fit_auto(source, target)
     assert np.isfinite(of_source(source)).all()
     assert of_target(target).shape == (count, SIZE)
-    with pytest.raises(ValueError, match="9 sentence pairs are too few to choose a head by"):
+    with pytest.raises(ValueError, match="9 sentence pairs are too few to choose a head"):
         fit_auto(source[:9], target[:9])
 
 

@@ -109,7 +109,7 @@ def test_a_pool_is_no_larger_than_the_text():
 
 
 def test_negatives_need_two_distinct_targets():
-    with pytest.raises(ValueError, match="single distinct target"):
+    with pytest.raises(ValueError, match="only one distinct target"):
         labelled_pairs(["a", "a"])
 
 
