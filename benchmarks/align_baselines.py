@@ -48,14 +48,14 @@ Links = list[set[Link]]
 def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", required=True, help="folder of SET.tsv files")
-    options.add_argument("--sets", nargs="+", required=True, help="names such as zh-en")
-    options.add_argument("--encoder", help="folder or Hub id for IterMax; none without it")
+    options.add_argument("--sets", nargs="+", required=True, help="names of the sets, such as zh-en")
+    options.add_argument("--encoder", help="folder or Hub id of an encoder for IterMax; by default none")
     options.add_argument("--layers", nargs="*", type=int, default=[0], help="hidden_states that IterMax reads")
     options.add_argument(
         "--more", nargs="*", default=[], help="SET=SOURCE,TARGET: further text for eflomal and fast_align, spaced words"
     )
-    options.add_argument("--seeds", type=int, default=1, help="runs of eflomal, which draws at random")
-    options.add_argument("--name", default="align_baselines", help="of the results file")
+    options.add_argument("--seeds", type=int, default=1, help="number of runs of eflomal, which is random")
+    options.add_argument("--name", default="align_baselines", help="name of the results file")
     args = options.parse_args(argv)
 
     encode = load_encoder(args.encoder) if args.encoder else None

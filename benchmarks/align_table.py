@@ -72,24 +72,35 @@ Links = list[set[Link]]
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "align_table")
     options.add_argument("--data", required=True, help="folder of SET.tsv files")
-    options.add_argument("--encoder", required=True, help="me5-small, folder or Hub id")
-    options.add_argument("--sets", nargs="+", default=["zh-en"], help="names such as zh-en")
-    options.add_argument("--fit", action="store_true", help="learn the weights of probabilities, and nothing else")
+    options.add_argument("--encoder", required=True, help="encoder: me5-small, or a folder or Hub id")
+    options.add_argument("--sets", nargs="+", default=["zh-en"], help="names of the sets, such as zh-en")
+    options.add_argument("--fit", action="store_true", help="only learn the weights of probabilities")
     options.add_argument(
-        "--choose", action="store_true", help="thresholds, and temperature of awesome-align, by xlwa-dev"
+        "--choose", action="store_true", help="choose thresholds, and the temperature of awesome-align, on xlwa-dev"
     )
-    options.add_argument("--dtype", default="float32", help="of the encoder's computation")
+    options.add_argument("--dtype", default="float32", help="number format in which the encoder computes")
     options.add_argument(
-        "--more", nargs=2, metavar=("SOURCE", "TARGET"), help="links and both only, with this text, too"
+        "--more",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+        help="measure only links, and links with the encoder, with this further text",
     )
-    options.add_argument("--first", type=int, nargs="+", default=[5000], help="lines of that text, one or more sizes")
-    options.add_argument("--trained", metavar="FOLDER", help="only the encoder trained further, alone and with links")
     options.add_argument(
-        "--saved", action="store_true", help="only links of a lexical model of xlwa-train, alone and with the encoder"
+        "--first", type=int, nargs="+", default=[5000], help="numbers of lines of that text, one or more"
     )
-    options.add_argument("--speed", action="store_true", help="pairs per CPU second on the first set")
-    options.add_argument("--page", default="docs/words.md", help="whose table is written anew")
-    options.add_argument("--name", default="align_table", help="of the results; the page shows those of align_table")
+    options.add_argument(
+        "--trained", metavar="FOLDER", help="measure only this encoder, which was trained further, alone and with links"
+    )
+    options.add_argument(
+        "--saved",
+        action="store_true",
+        help="measure only links of a lexical model of xlwa-train, alone and with the encoder",
+    )
+    options.add_argument("--speed", action="store_true", help="measure pairs per CPU second on the first set")
+    options.add_argument("--page", default="docs/words.md", help="page whose table is written anew")
+    options.add_argument(
+        "--name", default="align_table", help="name of the results; the page shows those of align_table"
+    )
     args = options.parse_args(argv)
     args.encoder = encoder_folder(args.encoder)
     if args.speed:

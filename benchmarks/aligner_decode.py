@@ -26,7 +26,7 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "aligner_decode")
     options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
     options.add_argument("--pair", default="lo-zh")
-    options.add_argument("--pairs", type=int, default=200, help="sentence pairs to link")
+    options.add_argument("--pairs", type=int, default=200, help="number of sentence pairs to link")
     options.add_argument("--size", type=int, default=500)
     args = options.parse_args(argv)
     torch.set_num_threads(1)

@@ -244,7 +244,7 @@ def main(argv: list[str] | None = None) -> dict | None:
     options = parser(__doc__, "aligner_epoch")
     options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
     options.add_argument("--pairs", nargs="+", default=["lo-zh", "vi-zh"])
-    options.add_argument("--batches", type=int, default=6, help="timed of the epoch's 97")
+    options.add_argument("--batches", type=int, default=6, help="number of batches to time, of the epoch's 97")
     options.add_argument("--size", type=int, default=500)
     options.add_argument("--peak_of", choices=["one", "ancestor"], help=argparse.SUPPRESS)
     args = options.parse_args(argv)

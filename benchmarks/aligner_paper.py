@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument(
         "--statistical", action="store_true", help="also measure links learnt from the first run's text"
     )
-    options.add_argument("--name", default="aligner_paper_lo_zh", help="of the results file")
+    options.add_argument("--name", default="aligner_paper_lo_zh", help="name of the results file")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -111,11 +111,13 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", default="../shared/data/ntrex", help="folder of line-aligned LANG.txt files")
     options.add_argument("--pair", default="vi-zh")
     options.add_argument("--dictionary", required=True, help="TSV of word pairs, never trained on")
-    options.add_argument("--protocol", choices=PROTOCOLS, default="composed", help="of the held-out P@1")
+    options.add_argument("--protocol", choices=PROTOCOLS, default="composed", help="protocol of the held-out P@1")
     options.add_argument("--size", type=int, default=200)
-    options.add_argument("--cpu_seconds", type=float, default=120, help="for each schedule")
+    options.add_argument("--cpu_seconds", type=float, default=120, help="CPU seconds for each schedule")
     options.add_argument("--contrastive_weight", type=float, default=0.0)
-    options.add_argument("--schedules", nargs="+", default=SCHEDULES, help="the first is compared with")
+    options.add_argument(
+        "--schedules", nargs="+", default=SCHEDULES, help="schedules; the others are compared with the first"
+    )
     options.add_argument("--seed", type=int, default=0)
     args = options.parse_args(argv)
     torch.set_num_threads(1)

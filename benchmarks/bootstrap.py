@@ -48,12 +48,16 @@ METRICS = ["P@1", "precision", "recall", "estimated precision"]
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "bootstrap")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
-    options.add_argument("--encoder", help="me5-small, folder or Hub id; by default none")
+    options.add_argument("--encoder", help="encoder: me5-small, or a folder or Hub id; by default none")
     options.add_argument("--pairs", nargs="+", default=["zh-vi", "lo-zh", "th-zh", "lo-th"])
-    options.add_argument("--sizes", nargs="+", type=int, help="known pairs (0 100 500, without encoder 100 500)")
-    options.add_argument("--precision", type=float, default=0.95, help="wanted of the bitext")
-    options.add_argument("--rounds", type=int, default=5, help="at most, after the first")
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
+    options.add_argument(
+        "--sizes", nargs="+", type=int, help="numbers of known pairs (default 0 100 500, without encoder 100 500)"
+    )
+    options.add_argument("--precision", type=float, default=0.95, help="wanted precision of the bitext")
+    options.add_argument("--rounds", type=int, default=5, help="most rounds after the first")
+    options.add_argument(
+        "--cache_dir", default="outputs/features", help="folder in which the encoder's vectors are cached"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -38,7 +38,7 @@ def main(argv: list[str] | None = None) -> dict:
     options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/")
     options.add_argument("--pairs", type=int, default=150)
     options.add_argument("--kills", type=int, default=20)
-    options.add_argument("--seed", type=int, default=0, help="of the moments")
+    options.add_argument("--seed", type=int, default=0, help="seed of the moments")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     chaos_runs.load_everything()

@@ -38,14 +38,16 @@ FIGURES = ("auc", "found_at_top", "mutual_recall", "mutual_false")
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "clean")
-    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt files")
     options.add_argument("--pair", default="zh-vi", help="source and target language")
-    options.add_argument("--model", default="../shared/models/mini-labse", help="dense encoder")
-    options.add_argument("--shuffled", type=float, default=0.2, help="share of the pairs (default 0.2)")
-    options.add_argument("--k", type=int, default=4, help="neighbours (default 4)")
-    options.add_argument("--lines", type=int, default=LINES, help=f"from the first on (default {LINES})")
+    options.add_argument("--model", default="../shared/models/mini-labse", help="folder or Hub id of the dense encoder")
+    options.add_argument(
+        "--shuffled", type=float, default=0.2, help="share of the pairs that is shuffled (default 0.2)"
+    )
+    options.add_argument("--k", type=int, default=4, help="number of neighbours (default 4)")
+    options.add_argument("--lines", type=int, default=LINES, help=f"number of lines, from the first (default {LINES})")
     options.add_argument("--seed", type=int, default=42)
-    options.add_argument("--cache_dir", default="outputs/features", help="for vectors")
+    options.add_argument("--cache_dir", default="outputs/features", help="folder in which vectors are cached")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -66,12 +66,12 @@ class Half(NamedTuple):
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "clean_faults")
-    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt files")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=["zh-vi", "lo-zh"])
-    options.add_argument("--opusfilter", help="folder of its programs; by default where the shell finds them")
-    options.add_argument("--cache_dir", default="outputs/features", help="for vectors")
-    options.add_argument("--seed", type=int, default=0, help="of the planting")
+    options.add_argument("--opusfilter", help="folder of OpusFilter's programs; by default where the shell finds them")
+    options.add_argument("--cache_dir", default="outputs/features", help="folder in which vectors are cached")
+    options.add_argument("--seed", type=int, default=0, help="seed of the planted faults")
     args = options.parse_args(argv)
     logging.set_verbosity_error()
     figures = {}

@@ -58,8 +58,10 @@ def step(trainer: DapTrainer, batch: dict) -> None:
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "dap_memory")
-    options.add_argument("--pairs", type=int, default=1024, help="of the batch (default 1024: many minutes on a core)")
-    options.add_argument("--chunk_size", type=int, default=32, help="pairs encoded at a time (default 32)")
+    options.add_argument(
+        "--pairs", type=int, default=1024, help="number of pairs in the batch (default 1024: many minutes on a core)"
+    )
+    options.add_argument("--chunk_size", type=int, default=32, help="number of pairs encoded at a time (default 32)")
     args = options.parse_args(argv)
     if not 2 <= args.chunk_size < args.pairs:
         options.error("give a chunk_size of at least 2 and more pairs than that.")

@@ -57,12 +57,18 @@ Runs = dict[str, dict[int, list[EvalResult]]]  # label -> seed -> rows
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "dap_objectives")
     options.add_argument("--runs", default="outputs/dap_objectives", help="folder of LABEL-SEED folders")
-    options.add_argument("--name", default="dap_objectives", help="of the results file")
-    options.add_argument("--talpco", help="folder of TALPCo, to mine in; by default nothing is mined")
-    options.add_argument("--xnli", help="configuration to fine-tune with, such as examples/configs/xnli/local.yaml")
-    options.add_argument("--xnli_seeds", nargs="+", type=int, default=[0], help="runs that are fine-tuned (default 0)")
-    options.add_argument("--figure", help="PNG of token vectors to write, of seed 0")
-    options.add_argument("--gold", default="../shared/data/align/zh-en.tsv", help="sentence pairs that it shows")
+    options.add_argument("--name", default="dap_objectives", help="name of the results file")
+    options.add_argument("--talpco", help="folder of TALPCo, in which to mine; by default nothing is mined")
+    options.add_argument(
+        "--xnli", help="configuration with which to fine-tune, such as examples/configs/xnli/local.yaml"
+    )
+    options.add_argument(
+        "--xnli_seeds", nargs="+", type=int, default=[0], help="seeds of the runs that are fine-tuned (default 0)"
+    )
+    options.add_argument("--figure", help="PNG file to write, of token vectors of seed 0")
+    options.add_argument(
+        "--gold", default="../shared/data/align/zh-en.tsv", help="sentence pairs that the figure shows"
+    )
     options.add_argument("--start", default="../shared/models/mini-mlm", help="the encoder before training")
     args = options.parse_args(argv)
     torch.set_num_threads(1)

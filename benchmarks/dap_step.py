@@ -291,17 +291,23 @@ def figures_of(cpu: dict, cpu_half: dict, gflops: dict, peaks: dict) -> dict[str
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
     options = parser(__doc__, "dap_step")
-    options.add_argument("--pairs", type=int, default=32, help="of a batch (default 32)")
-    options.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
-    options.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="default: all")
+    options.add_argument("--pairs", type=int, default=32, help="number of pairs in a batch (default 32)")
+    options.add_argument(
+        "--repeats", type=int, default=3, help="number of interleaved repeats; medians are reported (default 3)"
+    )
+    options.add_argument(
+        "--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to time (default: all)"
+    )
     options.add_argument(
         "--bfloat16",
         choices=("auto", "yes", "no"),
         default="auto",
         help="auto: where the CPU only emulates it, 3 variants once on a quarter of the pairs (many seconds each)",
     )
-    options.add_argument("--memory", choices=("yes", "no"), default="yes", help="measure peak memory too (default yes)")
-    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu, one thread")
+    options.add_argument(
+        "--memory", choices=("yes", "no"), default="yes", help="measure peak memory, too (default yes)"
+    )
+    options.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="device (default: cpu, one thread)")
     options.add_argument("--memory-of", choices=VARIANTS, help=argparse.SUPPRESS)
     args = options.parse_args(argv)
     if args.pairs < 2 or args.repeats < 1:

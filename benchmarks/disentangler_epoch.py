@@ -97,11 +97,13 @@ def train(vectors: list, size: int, folder: Path, batch: int) -> Clock:
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__)
-    options.add_argument("--pairs", type=int, default=WHOLE, help="pairs written and trained on (default 1,000,000)")
-    options.add_argument("--size", type=int, default=768, help="dimensions (default 768)")
-    options.add_argument("--batch", type=int, default=512, help="pairs of a batch (default 512, the paper's)")
-    options.add_argument("--threads", type=int, default=2, help="threads (default 2)")
-    options.add_argument("--folder", help="where the vectors are written (default: the system's temporary folder)")
+    options.add_argument(
+        "--pairs", type=int, default=WHOLE, help="number of pairs to write and train on (default 1,000,000)"
+    )
+    options.add_argument("--size", type=int, default=768, help="number of dimensions (default 768)")
+    options.add_argument("--batch", type=int, default=512, help="number of pairs in a batch (default 512, the paper's)")
+    options.add_argument("--threads", type=int, default=2, help="number of threads (default 2)")
+    options.add_argument("--folder", help="folder for the vectors (default: the system's temporary folder)")
     args = options.parse_args(argv)
     if args.pairs < 20 * args.batch or args.threads < 1 or args.size < 8:
         options.error("give at least 20 batches of pairs, a thread and 8 dimensions.")

@@ -40,11 +40,13 @@ BATCH, RATE = 512, 1e-3  # as in the study of the objectives
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "disentangler_joint")
     options.add_argument("--data", default="../shared/data/mlqe", help="folder of MLQE")
-    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id")
+    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id of the encoder")
     options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh", "ro-en", "et-en", "ne-en", "si-en"])
-    options.add_argument("--epochs", type=int, default=30, help="over each pair's rows")
+    options.add_argument("--epochs", type=int, default=30, help="number of epochs over each pair's rows")
     options.add_argument("--seeds", type=int, default=3)
-    options.add_argument("--max_train_pairs", type=int, help="of each language pair; by default all")
+    options.add_argument(
+        "--max_train_pairs", type=int, help="most training pairs of each language pair; by default all"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     told = disentangler.Arguments(

@@ -57,11 +57,11 @@ Counts = np.ndarray  # (documents, 3) right beads, true beads, beads found
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "documents")
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/")
-    options.add_argument("--model", default="../shared/models/mini-labse", help="encoder, folder or Hub id")
+    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/")
+    options.add_argument("--model", default="../shared/models/mini-labse", help="folder or Hub id of the encoder")
     options.add_argument("--pairs", nargs="+", default=PAIRS, help="language pairs of NTREX")
     options.add_argument(
-        "--model_pairs", nargs="*", default=["zh-vi"], help="those on which the encoder is measured too"
+        "--model_pairs", nargs="*", default=["zh-vi"], help="language pairs on which the encoder is measured, too"
     )
     args = options.parse_args(argv)
     torch.set_num_threads(1)

@@ -63,13 +63,17 @@ Sides = tuple[engine.Encode, engine.Encode]
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "documents_encoder")
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/")
-    options.add_argument("--model", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/")
+    options.add_argument("--model", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=PAIRS, help="language pairs of NTREX")
-    options.add_argument("--every", type=int, default=1, help="take each so many-th document (default 1: all)")
-    options.add_argument("--max_joined", type=int, default=engine.MAX_JOINED, help="sentences of a side in a bead")
-    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
+    options.add_argument("--every", type=int, default=1, help="use only every N-th document (default 1: all)")
+    options.add_argument("--max_joined", type=int, default=engine.MAX_JOINED, help="most sentences of a side in a bead")
+    options.add_argument(
+        "--dtype", default="bfloat16", help="number format of the encoder's matrix products (default bfloat16)"
+    )
+    options.add_argument(
+        "--cache_dir", default="outputs/features", help="folder in which the encoder's vectors are cached"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -36,9 +36,11 @@ WAYS = {"static": "model", "sparse": "lexical"}
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "documents_memory")
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/ and alt/")
-    options.add_argument("--sentences", type=int, default=20_000, help="a side, at least (default 20000)")
-    options.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS], help="vectors")
+    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/ and alt/")
+    options.add_argument(
+        "--sentences", type=int, default=20_000, help="least number of sentences of a side (default 20000)"
+    )
+    options.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS], help="kinds of vectors")
     # A fresh process: source, target, model or lexical, its folder, output.
     options.add_argument("--measure", nargs=5, help=argparse.SUPPRESS)
     args = options.parse_args(argv)

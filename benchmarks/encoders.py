@@ -278,10 +278,10 @@ def write_use_v3(folder: Path, mlqe: str | Path, pairs: Sequence[str]) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("name", help="me5-small, me5-small-words or use-v3")
-    options.add_argument("--folder", default="outputs/encoders", help="where it is written")
-    options.add_argument("--mlqe", default="../shared/data/mlqe", help="of use-v3: folder of MLQE")
-    options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh"], help="of use-v3: of MLQE's")
+    options.add_argument("name", help="name of the encoder: me5-small, me5-small-words or use-v3")
+    options.add_argument("--folder", default="outputs/encoders", help="folder for the encoder or its vectors")
+    options.add_argument("--mlqe", default="../shared/data/mlqe", help="for use-v3: folder of MLQE")
+    options.add_argument("--pairs", nargs="+", default=["en-de", "en-zh"], help="for use-v3: language pairs of MLQE")
     args = options.parse_args(argv)
     if args.name == "use-v3":
         folder = Path(args.folder) / args.name

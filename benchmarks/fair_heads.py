@@ -233,9 +233,11 @@ def short(value: float) -> float:
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "fair_heads")
-    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt")
+    options.add_argument("--data", default="../shared/data/ntrex", help="folder with LANG.txt files")
     options.add_argument("--models", default="../shared/models", help="folder of the encoders")
-    options.add_argument("--encoders", nargs="+", default=["mini-xlm:0", "mini-labse:6"], help="NAME:LAYER")
+    options.add_argument(
+        "--encoders", nargs="+", default=["mini-xlm:0", "mini-labse:6"], help="encoders, as NAME:LAYER"
+    )
     options.add_argument("--pair", default="zh-vi", help="source and target language")
     args = options.parse_args(argv)
     torch.set_num_threads(1)

@@ -156,8 +156,10 @@ def whole_runs(rates: dict[str, np.ndarray], head: np.ndarray) -> dict[str, floa
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__)
-    options.add_argument("--sentences", type=int, default=128, help="sample that is timed (default 128)")
-    options.add_argument("--repeats", type=int, default=3, help="interleaved repeats; medians are reported (default 3)")
+    options.add_argument("--sentences", type=int, default=128, help="number of sentences that are timed (default 128)")
+    options.add_argument(
+        "--repeats", type=int, default=3, help="number of interleaved repeats; medians are reported (default 3)"
+    )
     options.add_argument(
         "--bfloat16",
         choices=("auto", "yes", "no"),

@@ -107,7 +107,9 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "full_size")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/")
     options.add_argument("--tokenizer", default="../shared/models/mini-labse", help="folder with a tokenizer")
-    options.add_argument("--only", nargs="+", choices=[*ALL], default=[*ALL], help="of the configurations")
+    options.add_argument(
+        "--only", nargs="+", choices=[*ALL], default=[*ALL], help="names of the configurations to start"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     path = Path(args.results_dir) / "full_size.json"

@@ -22,7 +22,7 @@ def parser(description: str, name: str | None = None) -> argparse.ArgumentParser
     """For a benchmark's options; with the name of its results file also where that is written."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     if name:
-        made.add_argument("--results_dir", default="results", help=f"where {name}.json is written (default results)")
+        made.add_argument("--results_dir", default="results", help=f"folder for {name}.json (default results)")
     return made
 
 

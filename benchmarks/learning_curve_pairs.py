@@ -47,13 +47,17 @@ Ranks = tuple[np.ndarray, np.ndarray]  # of the translations, source to target a
 def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/")
-    options.add_argument("--encoder", default="../shared/models/mini-labse", help="me5-small, folder or Hub id")
+    options.add_argument(
+        "--encoder", default="../shared/models/mini-labse", help="encoder: me5-small, or a folder or Hub id"
+    )
     options.add_argument("--pairs", nargs="+", type=parse_pair, default=[("lo", "zh"), ("zh", "vi")])
     options.add_argument("--sizes", nargs="+", type=int, default=[50, 100, 250, 500, 1000, LINES])
-    options.add_argument("--draws", type=int, default=3, help="of each size but the whole (default 3)")
+    options.add_argument(
+        "--draws", type=int, default=3, help="number of draws of each size but the full one (default 3)"
+    )
     options.add_argument("--only", nargs="+", choices=NAMES, default=["head", "fused"], help="what competes")
-    options.add_argument("--minutes", type=float, default=60, help="for what competes, as of hfxling fit")
-    options.add_argument("--name", default="learning_curve_pairs", help="of the results file")
+    options.add_argument("--minutes", type=float, default=60, help="time for what competes, as in hfxling fit")
+    options.add_argument("--name", default="learning_curve_pairs", help="name of the results file")
     args = options.parse_args(argv)
     if min(args.sizes) < 10 or max(args.sizes) > LINES:
         options.error(f"give sizes from 10 to {LINES} pairs.")

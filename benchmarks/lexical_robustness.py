@@ -55,10 +55,14 @@ class System(NamedTuple):
 def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "lexical_robustness")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and vi-zh/")
-    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id, of fused scores")
-    options.add_argument("--pair", type=parse_pair, default=("zh", "vi"), help="zh-vi or vi-zh")
-    options.add_argument("--everyday_pairs", type=int, help="to train on, the first ones; by default all 11,834")
-    options.add_argument("--seed", type=int, default=0, help="of the altered copies")
+    options.add_argument(
+        "--encoder", default="../shared/models/mini-labse", help="folder or Hub id of the encoder for fused scores"
+    )
+    options.add_argument("--pair", type=parse_pair, default=("zh", "vi"), help="language pair: zh-vi or vi-zh")
+    options.add_argument(
+        "--everyday_pairs", type=int, help="number of everyday pairs to train on, from the first; by default all 11,834"
+    )
+    options.add_argument("--seed", type=int, default=0, help="seed of the altered copies")
     args = options.parse_args(argv)
     if {*args.pair} != {"zh", "vi"}:
         options.error("there is everyday text of zh-vi and vi-zh only.")

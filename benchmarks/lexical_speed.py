@@ -57,11 +57,15 @@ SAMPLE = 512  # sentences for the neural encoder
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "lexical_speed")
-    options.add_argument("--data", type=Path, default=Path("../shared/data"), help="with ntrex/, anki/ and vi-zh/")
-    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id, for comparison")
-    options.add_argument("--pairs", type=int, default=100000, help="of the large text (default 100000)")
-    options.add_argument("--batch_size", type=int, default=2048, help="of static vectors (default 2048)")
-    options.add_argument("--repeats", type=int, default=5, help="interleaved repeats of encoding (default 5)")
+    options.add_argument(
+        "--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/, anki/ and vi-zh/"
+    )
+    options.add_argument(
+        "--encoder", default="../shared/models/mini-labse", help="folder or Hub id of an encoder, for comparison"
+    )
+    options.add_argument("--pairs", type=int, default=100000, help="number of pairs in the large text (default 100000)")
+    options.add_argument("--batch_size", type=int, default=2048, help="batch size of static vectors (default 2048)")
+    options.add_argument("--repeats", type=int, default=5, help="number of interleaved repeats of encoding (default 5)")
     options.add_argument("--fit", type=int, help=argparse.SUPPRESS)  # a fresh process: so many pairs, 0 for NTREX
     options.add_argument("--folder", help=argparse.SUPPRESS)  # where it writes the model
     args = options.parse_args(argv)

@@ -61,13 +61,23 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and dict/")
     options.add_argument("--pairs", nargs="+", default=PAIRS)
     options.add_argument("--text", choices=("words", "pieces"), default="words")
-    options.add_argument("--seeds", type=int, default=3, help="runs of eflomal, which draws at random")
-    options.add_argument("--samples", type=int, default=10, help="short runs of eflomal whose links are counted")
-    options.add_argument("--encoder", nargs="*", default=[], help="folders or ids for IterMax, static embeddings")
-    options.add_argument("--words_encoder", help="me5-small, folder or Hub id: inside our links' EM; none without it")
-    options.add_argument("--only_ours", action="store_true", help="expected links, with the encoder and without, alone")
-    options.add_argument("--layer", nargs="*", type=int, default=[4], help="hidden_states of each that IterMax reads")
-    options.add_argument("--name", default="lexicon_baselines", help="of the results file")
+    options.add_argument("--seeds", type=int, default=3, help="number of runs of eflomal, which is random")
+    options.add_argument(
+        "--samples", type=int, default=10, help="number of short runs of eflomal whose links are counted"
+    )
+    options.add_argument(
+        "--encoder", nargs="*", default=[], help="folders or Hub ids of encoders for IterMax and static embeddings"
+    )
+    options.add_argument(
+        "--words_encoder", help="me5-small, folder or Hub id of an encoder inside our links' EM; by default none"
+    )
+    options.add_argument(
+        "--only_ours", action="store_true", help="measure only expected links, with the encoder and without it"
+    )
+    options.add_argument(
+        "--layer", nargs="*", type=int, default=[4], help="hidden_states of each encoder that IterMax reads"
+    )
+    options.add_argument("--name", default="lexicon_baselines", help="name of the results file")
     args = options.parse_args(argv)
     logging.set_verbosity_error()
     systems: dict[tuple[str, int], Callable] = {}

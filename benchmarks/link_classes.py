@@ -32,7 +32,7 @@ ADDED, MIXED = 2.0, 0.1
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "link_classes")
     options.add_argument("--pairs", nargs="+", default=["id-zh", "id-th", "id-lo", "id-vi", "ms-zh", "en-zh", "fil-zh"])
-    options.add_argument("--text", default="../shared/data/ntrex", help="folder of {lang}.txt")
+    options.add_argument("--text", default="../shared/data/ntrex", help="folder with {lang}.txt files")
     args = options.parse_args(argv)
     figures = {"perplexity": (found := {})}
     for pair in args.pairs:

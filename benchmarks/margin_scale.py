@@ -25,8 +25,8 @@ from hfxling.models.losses import pair_distance
 class Naming:
     """The results file."""
 
-    name: str = field(default="margin_scale", metadata={"help": "of the results file"})
-    results_dir: str = field(default="results", metadata={"help": "where NAME.json is written"})
+    name: str = field(default="margin_scale", metadata={"help": "name of the results file"})
+    results_dir: str = field(default="results", metadata={"help": "folder in which NAME.json is written"})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

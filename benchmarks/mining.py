@@ -44,12 +44,12 @@ BLOCK = 4096  # four times as much on a GPU
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "mining")
-    options.add_argument("--rows", type=int, default=50000, help="of each side (default 50000)")
-    options.add_argument("--width", type=int, default=768, help="dimensions (default 768)")
-    options.add_argument("--k", type=int, default=4, help="neighbours (default 4)")
-    options.add_argument("--rounds", type=int, default=1, help="interleaved (default 1)")
-    options.add_argument("--memory", default="1GiB", help="budget of ours (default 1GiB)")
-    options.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
+    options.add_argument("--rows", type=int, default=50000, help="number of rows of each side (default 50000)")
+    options.add_argument("--width", type=int, default=768, help="number of dimensions (default 768)")
+    options.add_argument("--k", type=int, default=4, help="number of neighbours (default 4)")
+    options.add_argument("--rounds", type=int, default=1, help="number of interleaved rounds (default 1)")
+    options.add_argument("--memory", default="1GiB", help="memory that our program may use (default 1GiB)")
+    options.add_argument("--device", default="cpu", help="device: cpu or cuda (default cpu)")
     options.add_argument("--peak", help=argparse.SUPPRESS)  # a fresh process: precision of ours
     args = options.parse_args(argv)
     if min(args.rows // 10, args.width, args.k, args.rounds) < 1:

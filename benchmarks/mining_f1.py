@@ -80,15 +80,21 @@ Setting = tuple  # form, margin and k
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "mining_f1_me5")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=PAIRS, choices=[*SOURCES])
-    options.add_argument("--times", type=int, default=20, help="distractors for each pair (default 20)")
-    options.add_argument("--candidates", type=int, default=16, help="that links score, of each sentence (default 16)")
-    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
+    options.add_argument("--times", type=int, default=20, help="number of distractors for each pair (default 20)")
+    options.add_argument(
+        "--candidates", type=int, default=16, help="candidates of each sentence that links score (default 16)"
+    )
+    options.add_argument(
+        "--dtype", default="bfloat16", help="number format of the encoder's matrix products (default bfloat16)"
+    )
     options.add_argument("--seed", type=int, default=42)
-    options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
-    options.add_argument("--cache_dir", default="outputs/features", help="where vectors are kept")
-    options.add_argument("--finetuned_dir", default="outputs/mining_f1", help="where fine-tuned encoders are kept")
+    options.add_argument("--device", help="device, such as cpu or cuda (default: a GPU if there is one)")
+    options.add_argument("--cache_dir", default="outputs/features", help="folder in which vectors are cached")
+    options.add_argument(
+        "--finetuned_dir", default="outputs/mining_f1", help="folder in which fine-tuned encoders are kept"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -33,9 +33,9 @@ GOALS = {"bit_equal": "= kills", "half_written": "0"}
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "mining_kills")
     options.add_argument("--data", type=Path, default=Path("../shared/data"), help="folder with ntrex/")
-    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id")
+    options.add_argument("--encoder", default="../shared/models/mini-labse", help="folder or Hub id of the encoder")
     options.add_argument("--kills", type=int, default=20)
-    options.add_argument("--seed", type=int, default=0, help="of the moments")
+    options.add_argument("--seed", type=int, default=0, help="seed of the moments")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     chaos_runs.load_everything()

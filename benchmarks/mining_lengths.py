@@ -63,9 +63,13 @@ MOST = 6_000  # distractors of a side
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "mining_lengths")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/, anki/ and others")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
-    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
+    options.add_argument(
+        "--dtype", default="bfloat16", help="number format of the encoder's matrix products (default bfloat16)"
+    )
+    options.add_argument(
+        "--cache_dir", default="outputs/features", help="folder in which the encoder's vectors are cached"
+    )
     options.add_argument("--seed", type=int, default=42)
     args = options.parse_args(argv)
     torch.set_num_threads(1)

@@ -39,9 +39,11 @@ def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "mining_precision")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
     options.add_argument("--pairs", nargs="+", default=["zh-vi", "lo-zh", "th-zh", "lo-th"])
-    options.add_argument("--precision", type=float, default=0.95, help="that is asked for (default 0.95)")
-    options.add_argument("--times", type=int, default=3, help="distractors for each test pair (default 3)")
-    options.add_argument("--halvings", type=int, default=20, help="of the known pairs (default 20)")
+    options.add_argument("--precision", type=float, default=0.95, help="wanted precision (default 0.95)")
+    options.add_argument("--times", type=int, default=3, help="number of distractors for each test pair (default 3)")
+    options.add_argument(
+        "--halvings", type=int, default=20, help="number of times that the known pairs are halved (default 20)"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -51,13 +51,17 @@ PUBLISHED = {  # there and back; none of them learnt from NTREX
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "ntrex_crossfit")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="*", default=PAIRS)
-    options.add_argument("--minutes", type=float, default=60, help="for what competes in a fold, as of hfxling fit")
-    options.add_argument("--only", nargs="*", default=[], help="what competes, as of hfxling fit (default: all)")
+    options.add_argument(
+        "--minutes", type=float, default=60, help="time for what competes in a fold, as in hfxling fit"
+    )
+    options.add_argument("--only", nargs="*", default=[], help="what competes, as in hfxling fit (default: all)")
     options.add_argument("--seed", type=int, default=42)
-    options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
-    options.add_argument("--work", default="outputs/ntrex_crossfit", help="where ranks are kept, a file a fold")
+    options.add_argument("--device", help="device, such as cpu or cuda (default: a GPU if there is one)")
+    options.add_argument(
+        "--work", default="outputs/ntrex_crossfit", help="folder in which ranks are kept, in one file for each fold"
+    )
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

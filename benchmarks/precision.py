@@ -43,15 +43,21 @@ MOST = 3 * LINES  # distractors that are encoded, as many as for bootstrap.py
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "precision")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="+", default=["lo-zh", "th-zh", "lo-th"])
-    options.add_argument("--precisions", nargs="+", type=float, default=[0.95, 0.9], help="that are asked for")
-    options.add_argument("--rounds", type=int, default=0, choices=(0, 1), help="after the encoder's own (default 0)")
+    options.add_argument("--precisions", nargs="+", type=float, default=[0.95, 0.9], help="wanted precisions")
+    options.add_argument(
+        "--rounds", type=int, default=0, choices=(0, 1), help="number of rounds after the encoder's own (default 0)"
+    )
     options.add_argument("--halvings", type=int, default=20)
     options.add_argument("--first", type=int, default=0, help="seed of the first halving")
-    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
-    options.add_argument("--name", help="of the results file, by default precision_ROUNDS")
+    options.add_argument(
+        "--dtype", default="bfloat16", help="number format of the encoder's matrix products (default bfloat16)"
+    )
+    options.add_argument(
+        "--cache_dir", default="outputs/features", help="folder in which the encoder's vectors are cached"
+    )
+    options.add_argument("--name", help="name of the results file; by default precision_ROUNDS")
     args = options.parse_args(argv)
     if min(args.precisions) < LOOSE:
         raise ValueError(f"precisions of {LOOSE} or more are asked for, from which on all learn from the same pairs.")

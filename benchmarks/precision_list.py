@@ -39,16 +39,26 @@ LISTS = {"lo": "lo-zh", "vi": "zh-vi", "zh": "zh-vi"}  # language of the list: p
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "precision_list")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/ and others")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--lists", nargs="+", default=[*LISTS], choices=[*LISTS])
-    options.add_argument("--sizes", nargs="+", type=int, default=[100, 300], help="sentences of the list")
-    options.add_argument("--shares", nargs="+", type=float, default=[0, 0.5, 0.7, 0.85, 1], help="that are translated")
-    options.add_argument("--distractors", type=int, default=6200, help="other sentences of the long text")
-    options.add_argument("--precisions", nargs="+", type=float, default=[0.95], help="that are asked for")
+    options.add_argument("--sizes", nargs="+", type=int, default=[100, 300], help="numbers of sentences in the list")
+    options.add_argument(
+        "--shares",
+        nargs="+",
+        type=float,
+        default=[0, 0.5, 0.7, 0.85, 1],
+        help="shares of the list that have a translation in the long text",
+    )
+    options.add_argument("--distractors", type=int, default=6200, help="number of other sentences in the long text")
+    options.add_argument("--precisions", nargs="+", type=float, default=[0.95], help="wanted precisions")
     options.add_argument("--draws", type=int, default=20)
-    options.add_argument("--dtype", default="bfloat16", help="of the encoder's products (default bfloat16)")
-    options.add_argument("--cache_dir", default="outputs/features", help="where the encoder's vectors are kept")
-    options.add_argument("--name", help="of the results file (default precision_list)")
+    options.add_argument(
+        "--dtype", default="bfloat16", help="number format of the encoder's matrix products (default bfloat16)"
+    )
+    options.add_argument(
+        "--cache_dir", default="outputs/features", help="folder in which the encoder's vectors are cached"
+    )
+    options.add_argument("--name", help="name of the results file (default precision_list)")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -43,16 +43,18 @@ Row = tuple[str, str, bool]  # source, target, whether the translation is good
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     options = parser(__doc__)
-    options.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="with mlqe/ and ntrex/")
+    options.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="folder with mlqe/ and ntrex/")
     options.add_argument(
-        "--split", choices=("dev", "test"), default="test", help="dev is what thresholds were chosen on"
+        "--split", choices=("dev", "test"), default="test", help="split to test on; thresholds were chosen on dev"
     )
-    options.add_argument("--seed", type=int, default=0, help="of the planting")
-    options.add_argument("--rows", type=int, help="of a file; by default all of the split")
+    options.add_argument("--seed", type=int, default=0, help="seed of the planted faults")
+    options.add_argument("--rows", type=int, help="number of rows of each file; by default all of the split")
     options.add_argument(
         "--results", type=Path, help="JSON file to write the figures to, e.g. results/quality_faults.json"
     )
-    options.add_argument("--show", type=int, default=0, help="print so many missed and wrongly flagged rows of a pair")
+    options.add_argument(
+        "--show", type=int, default=0, help="number of missed and wrongly flagged rows to print for each pair"
+    )
     args = options.parse_args(argv)
     table, totals, by_kind, extra = [], Counter(), Counter(), Counter()
     for pair in MLQE + NTREX + REVERSED:

@@ -65,16 +65,37 @@ def main(argv: list[str] | None = None) -> dict[str, dict]:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", type=Path, default=Path("../shared/data/mlqe"), help="folder of MLQE")
     options.add_argument(
-        "--model", default="../shared/models/mini-labse", help="encoder of the cosines; {pair}: of each"
+        "--model",
+        default="../shared/models/mini-labse",
+        help="encoder of the cosines; {pair} stands for the language pair",
     )
-    options.add_argument("--words_of", help="encoder whose words in context are matched, too")
-    options.add_argument("--words_layer", type=int, help="its layer; by default the one that links words best")
-    options.add_argument("--words_weight", type=float, default=0.25, help="beside links and cosine; by --split dev")
-    options.add_argument("--trust_remote_code", action="store_true", help="run the code that the encoder brings")
-    options.add_argument("--split", choices=("test20", "dev"), default="test20", help="dev compares settings")
-    options.add_argument("--cosine_weight", type=float, default=0.125, help="beside the links; by --split dev")
-    options.add_argument("--cache_dir", type=Path, default=Path("outputs/cache"), help="for vectors and counted links")
-    options.add_argument("--name", help="of the results file; by default quality_links, or quality_links_dev")
+    options.add_argument("--words_of", help="encoder by which words in context are matched, too")
+    options.add_argument(
+        "--words_layer", type=int, help="layer of that encoder; by default the one that links words best"
+    )
+    options.add_argument(
+        "--words_weight",
+        type=float,
+        default=0.25,
+        help="weight of words beside links and cosine; chosen with --split dev",
+    )
+    options.add_argument("--trust_remote_code", action="store_true", help="run the encoder's own code")
+    options.add_argument(
+        "--split", choices=("test20", "dev"), default="test20", help="split to test on; dev is for comparing settings"
+    )
+    options.add_argument(
+        "--cosine_weight",
+        type=float,
+        default=0.125,
+        help="weight of the cosine beside the links; chosen with --split dev",
+    )
+    options.add_argument(
+        "--cache_dir",
+        type=Path,
+        default=Path("outputs/cache"),
+        help="folder in which vectors and counted links are cached",
+    )
+    options.add_argument("--name", help="name of the results file; by default quality_links, or quality_links_dev")
     args = options.parse_args(argv)
     args.name = args.name or ("quality_links" if args.split == "test20" else "quality_links_dev")
     logging.set_verbosity_error()

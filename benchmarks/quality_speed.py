@@ -20,8 +20,10 @@ LANGUAGES = ("th", "zh", "en")
 
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "quality_speed")
-    options.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="with ntrex/")
-    options.add_argument("--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 512_000], help="characters")
+    options.add_argument("--data_dir", type=Path, default=Path("../shared/data"), help="folder with ntrex/")
+    options.add_argument(
+        "--sizes", type=int, nargs="+", default=[1_000, 10_000, 100_000, 512_000], help="numbers of characters"
+    )
     args = options.parse_args(argv)
     texts = {lang: lines(args.data_dir / "ntrex" / f"{lang}.txt") for lang in LANGUAGES}
     figures: dict[str, dict[str, float]] = {}

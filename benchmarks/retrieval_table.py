@@ -124,15 +124,20 @@ class Memory:
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "NAME")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/, vi-zh/ and others")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
-    options.add_argument("--minutes", type=float, default=60, help="for what competes, as of hfxling fit")
-    options.add_argument("--pairs", nargs="*", default=PAIRS, help="of the table")
-    options.add_argument("--tatoeba", nargs="*", default=[*TATOEBA], help="languages against English")
-    options.add_argument("--distractors", type=int, default=20_000, help="other sentences of the target language")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
+    options.add_argument("--minutes", type=float, default=60, help="time for what competes, as in hfxling fit")
+    options.add_argument("--pairs", nargs="*", default=PAIRS, help="language pairs of the table")
+    options.add_argument("--tatoeba", nargs="*", default=[*TATOEBA], help="languages to test with English on Tatoeba")
+    options.add_argument(
+        "--distractors",
+        type=int,
+        default=20_000,
+        help="number of other sentences of the target language among the candidates",
+    )
     options.add_argument("--seed", type=int, default=42)
-    options.add_argument("--device", help="such as cpu or cuda (default: a GPU when there is one)")
-    options.add_argument("--models", help="folder where the models stay; by default they are thrown away")
-    options.add_argument("--name", default="retrieval_table", help="of the results file")
+    options.add_argument("--device", help="device, such as cpu or cuda (default: a GPU if there is one)")
+    options.add_argument("--models", help="folder in which the models are kept; by default they are deleted")
+    options.add_argument("--name", default="retrieval_table", help="name of the results file")
     args = options.parse_args(argv)
     torch.set_num_threads(1)
     logging.set_verbosity_error()

@@ -36,7 +36,7 @@ BETAS = (20.0, 50.0, 100.0)  # of dual softmax; methods.md found 50
 def main(argv: list[str] | None = None) -> dict:
     options = parser(__doc__, "scoring")
     options.add_argument("--data", default="../shared/data", help="folder with ntrex/")
-    options.add_argument("--encoder", default="me5-small", help="me5-small, folder or Hub id")
+    options.add_argument("--encoder", default="me5-small", help="encoder: me5-small, or a folder or Hub id")
     options.add_argument("--pairs", nargs="*", default=["lo-zh", "zh-vi"])
     options.add_argument("--cache_dir", default="outputs/features")
     args = options.parse_args(argv)

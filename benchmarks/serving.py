@@ -55,8 +55,8 @@ def main(argv: list[str] | None = None) -> dict:
         "--encoders", nargs="+", default=["../shared/models/mini-xlm@0", "../shared/models/mini-labse@6"]
     )
     options.add_argument("--pairs", nargs="+", default=PAIRS)
-    options.add_argument("--graphs", default="zh-vi", help="pair that ONNX is measured on")
-    options.add_argument("--cache_dir", default="outputs/features", help="where frozen vectors are kept")
+    options.add_argument("--graphs", default="zh-vi", help="language pair on which ONNX is measured")
+    options.add_argument("--cache_dir", default="outputs/features", help="folder in which frozen vectors are cached")
     options.add_argument("--seed", type=int, default=42)
     args = options.parse_args(argv)
     torch.set_num_threads(1)

@@ -3,7 +3,7 @@
 python examples/pretrain.py --config examples/configs/pretrain/quickstart.yaml [--texts FILE.txt.gz ...]
 
 Translation language modelling (TLM; Lample and Conneau 2019) joins a sentence and its translations, each with positions
-counted from its own start, so that a masked word can be read off the other language. Two folders are written:
+counted from its own start, so that a masked word can be read from the other language. Two folders are written:
 OUTPUT_DIR/model, the encoder for `AutoModel`, `SentenceTransformer` and the recipes' --base_model, and
 OUTPUT_DIR/masked_lm, the same encoder with its prediction head for `AutoModelForMaskedLM`.
 """
@@ -54,10 +54,10 @@ from hfxling.methods.publishing import Run, before_and_after, check_run, trainin
 from hfxling.methods.trainer import XlingTrainer
 
 TOKENIZERS = ("unigram", "bpe")
-TOKENIZER_TEXTS = 1_000_000  # sentences the tokenizer is trained on at most
+TOKENIZER_TEXTS = 1_000_000  # most sentences on which the tokenizer is trained
 SPECIAL_TOKENS = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")  # joiners stay: they spell
-# No word boundary is marked before letters of these scripts: their words mostly stand without one.
+ZERO_WIDTH = Regex("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\ufeff]")  # joiners stay: they change spelling
+# No word boundary is marked before letters of these scripts, as most of their words have no space before them.
 UNSPACED = Regex(r"▁(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])")
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/pretrain",
@@ -74,11 +74,11 @@ TRAINING_DEFAULTS = {
 Row = tuple[str, ...]  # a sentence alone, or with its translations
 
 
-# Masks and batches hang on seed and epoch alone: a run that is resumed goes on as if nothing had happened.
+# Masks and batches depend only on seed and epoch, so a resumed run continues as if it had not been stopped.
 class MaskingCollator(DataCollatorForLanguageModeling):
     """Pads and masks; counts the positions of every sentence from its own start, as when it is encoded alone.
 
-    What is masked hangs on the batch, `epoch` and `run_seed` alone.
+    The masks depend only on the batch, `epoch` and `run_seed`.
     """
 
     epoch, run_seed = 0, 0
@@ -97,7 +97,7 @@ class MaskingCollator(DataCollatorForLanguageModeling):
 
 
 class GroupsByEpoch(LengthGroupedSampler):
-    """Batches of like length, drawn anew in every epoch from its number."""
+    """Batches of similar length, drawn anew in every epoch, by its number."""
 
     epoch, run_seed = 0, 0
 
@@ -129,34 +129,34 @@ class _EpochTeller(TrainerCallback):
         self.listeners = listeners
 
     def on_epoch_begin(self, args, state, control, **kwargs):
-        """A resumed run begins somewhere in an epoch, of which the Trainer keeps a fraction."""
+        """A resumed run begins somewhere in an epoch, which the Trainer counts as a fraction."""
         for each in self.listeners:
             each.epoch = int((state.epoch or 0) + 1e-6)
 
 
 @dataclass
 class PretrainArguments:
-    """Which text is read, the tokenizer, and the encoder's size."""
+    """The text to read, the tokenizer, and the encoder's size."""
 
-    texts: list[str] = key("files of one sentence a line, or sample", [])
+    texts: list[str] = key("text files with one sentence a line, or sample", [])
     parallel: list[str] = key(
-        "sources of pairs (docs/text.md): FILE, FILE+FILE, a Hub id; zh-vi=... names the languages", []
+        "sources of pairs (docs/text.md): FILE, FILE+FILE or a Hub id; write zh-vi=... to name the languages", []
     )
-    languages: list[str] = key("of the sample", list(LANGUAGES))
-    generated: int | None = key("generated sentences of the sample", None)
-    heldout: float = key("share of the text that is kept out, for the loss", 0.01)
-    tlm_share: float | None = key("share of TLM examples; 0.5 if there are pairs", None)
-    tlm_languages: int = key("languages joined in one example (XLM: 2)", 2)
+    languages: list[str] = key("languages of the sample to use", list(LANGUAGES))
+    generated: int | None = key("number of generated sentences of the sample to use; default: all", None)
+    heldout: float = key("share of the text that is held out, to measure the loss on", 0.01)
+    tlm_share: float | None = key("share of TLM examples; default: 0.5 if there are pairs", None)
+    tlm_languages: int = key("most languages joined in one TLM example (XLM: 2)", 2)
     mask_probability: float = key("share of the tokens to predict (BERT: 0.15)", 0.15)
-    tokenizer: str = key(" or ".join(TOKENIZERS), "unigram")
-    vocab_size: int = key("pieces, special tokens included", 16_000, least=1)
+    tokenizer: str = key(f"kind of tokenizer: {' or '.join(TOKENIZERS)}", "unigram")
+    vocab_size: int = key("number of pieces in the vocabulary, including special tokens", 16_000, least=1)
     lowercase: bool = key("lower-case all text", False)
     hidden_size: int = key("width of the encoder", 256, least=1)
-    layers: int = key("depth of the encoder", 6, least=1)
-    heads: int = key("attention heads; they divide hidden_size", 4, least=1)
+    layers: int = key("number of layers of the encoder", 6, least=1)
+    heads: int = key("number of attention heads; hidden_size must be a multiple of it", 4, least=1)
     intermediate_size: int = key("width of the feed-forward blocks", 1024, least=1)
-    dropout: float = key("of hidden states and attention (BERT: 0.1)", 0.1)
-    max_length: int = key("tokens of an example, special tokens included", 128, least=8)
+    dropout: float = key("dropout on hidden states and attention (BERT: 0.1)", 0.1)
+    max_length: int = key("most tokens of an example, including special tokens", 128, least=8)
 
     def __post_init__(self):
         if not self.texts and not self.parallel:
@@ -164,7 +164,7 @@ class PretrainArguments:
         for text in self.parallel:
             source = Source.parse(text)
             if source.is_template and source.only_for is None:
-                raise ValueError(f"parallel={text!r}: of which languages? Give it as zh-vi={text}.")
+                raise ValueError(f"parallel={text!r}: which languages are these? Write it like zh-vi={text}.")
         if self.tokenizer not in TOKENIZERS:
             raise ValueError(f"tokenizer={self.tokenizer!r} is not one of {', '.join(TOKENIZERS)}.")
         if self.tlm_share is not None and not 0 <= self.tlm_share <= 1:
@@ -189,13 +189,13 @@ class PretrainArguments:
             type_vocab_size=1,
             hidden_dropout_prob=self.dropout,
             attention_probs_dropout_prob=self.dropout,
-            # BERT's 0.02 belongs to width 768; a narrow encoder that starts so small is slow to attend to anything.
+            # BERT's 0.02 is for width 768; a narrow encoder that starts with so small weights is slow to attend.
             initializer_range=0.02 * math.sqrt(768 / self.hidden_size),
         )
 
 
 def sample_of(lang: str, generated: int | None) -> list[str]:
-    """The sample's training text; more sentences than it ships with come from its grammar (tools/sample_grammar)."""
+    """The sample's training text; sentences beyond those it ships with come from its grammar (tools/sample_grammar)."""
     if generated is None or generated <= SPLITS["train"]:
         return sample_texts(lang, "train", generated=generated)
     sys.path.append(str(Path(__file__).resolve().parents[1] / "tools"))
@@ -212,10 +212,10 @@ def read_rows(args: PretrainArguments) -> list[Row]:
             rows += zip(*(sample_of(lang, args.generated) for lang in args.languages))
             continue
         if not Path(name).is_file():
-            raise FileNotFoundError(f"{name}: no such text file; give files of one sentence a line, or sample.")
+            raise FileNotFoundError(f"{name}: no such text file; give files with one sentence a line, or sample.")
         rows += (lines := [(text,) for _, line in read_lines(name) if (text := line.strip())])
         if not lines:
-            raise ValueError(f"{name}: no text in it; give files of one sentence a line.")
+            raise ValueError(f"{name}: no text in it; give files with one sentence a line.")
     for text in args.parallel:
         source = Source.parse(text)
         pairs = source.load(source.only_for or ("und", "mul"))  # ISO 639-2: undetermined, several
@@ -226,14 +226,14 @@ def read_rows(args: PretrainArguments) -> list[Row]:
 def split_rows(rows: list[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
     """Training and held-out rows, both shuffled."""
     if len(rows) < 2:
-        raise ValueError(f"{len(rows)} different sentence in all: too little text to train on and to measure.")
+        raise ValueError(f"{len(rows)} different sentence in all: too little text to train on and to measure on.")
     random.Random(seed).shuffle(rows)
     count = max(1, round(share * len(rows)))
     return rows[count:], rows[:count]
 
 
 def tlm_share(args: PretrainArguments, rows: Sequence[Row]) -> float:
-    """The share of examples that join translations, where there are any."""
+    """The share of examples that join translations, if there are any."""
     parallel = any(len(row) > 1 for row in rows)
     if args.tlm_share and not parallel:
         raise ValueError(f"tlm_share={args.tlm_share} needs translations: give --parallel FILES, or --texts sample.")
@@ -241,10 +241,10 @@ def tlm_share(args: PretrainArguments, rows: Sequence[Row]) -> float:
 
 
 def draw_examples(rows: Sequence[Row], share: float, size: int, seed: int) -> list[tuple[int, ...]]:
-    """One epoch: examples as indices into all sentences in a line.
+    """The examples of one epoch, as indices into the sentences of all rows in sequence.
 
-    `share` of the examples join up to `size` translations in random order, the others are sentences alone. Every
-    sentence and every row occurs at least once; whichever kind is too scarce for its share is drawn again.
+    A `share` of the examples join up to `size` translations in random order; the others are single sentences. Every
+    sentence and every row occurs at least once; whichever kind is too rare for its share is drawn again.
     """
     rng = random.Random(seed)
     starts = list(accumulate(map(len, rows), initial=0))
@@ -293,7 +293,7 @@ def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
     texts = random.Random(0).sample(texts, min(len(texts), TOKENIZER_TEXTS))
     settings = {"vocab_size": args.vocab_size, "special_tokens": [*SPECIAL_TOKENS.values()]}
     settings["show_progress"] = sys.stderr.isatty()
-    settings["initial_alphabet"] = list("0123456789")  # they are split, so ten pieces cover every number
+    settings["initial_alphabet"] = list("0123456789")  # numbers are split, so ten pieces cover all of them
     if args.tokenizer == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL_TOKENS["unk"]))
         trainer = trainers.BpeTrainer(min_frequency=2, max_token_length=16, **settings)
@@ -322,7 +322,7 @@ def train_tokenizer(texts: list[str], args: PretrainArguments) -> Tokenizer:
 
 
 class SparseMaskedLM(BertForMaskedLM):
-    """Scores the vocabulary only where something is predicted: the same loss for a fraction of the work."""
+    """Scores the vocabulary only at predicted positions: the same loss for a fraction of the work."""
 
     _keys_to_ignore_on_save = ("cls.predictions.decoder.weight", "cls.predictions.decoder.bias")  # tied
 
@@ -337,7 +337,7 @@ class SparseMaskedLM(BertForMaskedLM):
 # A run -----------------------------------------------------------------------------
 @dataclass
 class Prepared:
-    """Rows to train on and those kept out, and the share of the examples that join translations."""
+    """Rows to train on, held-out rows, and the share of the examples that join translations."""
 
     rows: list[Row]
     heldout: list[Row]
@@ -345,11 +345,11 @@ class Prepared:
 
 
 def prepare(args: PretrainArguments, training_args: TrainingArguments) -> Prepared:
-    """Look at the output folder, then read the text.
+    """Check the output folder, then read the text.
 
     Raises:
-        ValueError: see `check_folder`; too little text, or none with translations where TLM is asked for.
-        FileNotFoundError: a file that is not there.
+        ValueError: see `check_folder`; too little text, or none with translations if TLM is asked for.
+        FileNotFoundError: a missing file.
     """
     check_folder(training_args)
     rows, heldout = split_rows(read_rows(args), args.heldout, training_args.seed)
@@ -364,9 +364,9 @@ def check_folder(training_args: TrainingArguments) -> None:
     ours = {*checkpoints, "runs", *(name for name in ("model", "masked_lm") if _wrote(folder / name))}
     if strange := [name for name in names if name not in ours and not name.startswith(".")]:
         raise ValueError(f"output_dir={folder} holds {strange[0]!r}, not this recipe's; name a new or empty folder.")
-    # What a kill left of the first checkpoint is none: there is nothing to go on from, and the Trainer writes it anew.
+    # An unfinished first checkpoint that a kill left is none: a run cannot continue from it, and it is written anew.
     if newest_checkpoint(folder) and not training_args.resume_from_checkpoint:
-        raise ValueError(f"output_dir={folder} has checkpoints: give --resume_from_checkpoint or remove them.")
+        raise ValueError(f"output_dir={folder} has checkpoints; give --resume_from_checkpoint, or remove them.")
 
 
 def _wrote(folder: Path) -> bool:
@@ -409,7 +409,7 @@ def check_same_encoder(config: BertConfig, checkpoint: str | None) -> None:
 
 
 def heldout_loss(trainer: XlingTrainer) -> float:
-    """Mean loss of a masked token of the held-out sentences, in nats, under masks that are the same every time."""
+    """Mean loss of a masked token in the held-out sentences, in nats, with the same masks every time."""
     trainer.data_collator.epoch = -1
     return trainer.evaluate()["eval_loss"]
 
@@ -417,7 +417,7 @@ def heldout_loss(trainer: XlingTrainer) -> float:
 def run(args: PretrainArguments, training_args: TrainingArguments, prepared: Prepared) -> Run:
     """Train tokenizer and network; the loss of held-out text before and after."""
     if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)  # more threads wait for each other longer than an encoder this small computes
+        torch.set_num_threads(1)  # with an encoder this small, more threads mostly wait for each other
     seed, checkpoint = training_args.seed, training_args.resume_from_checkpoint
     tokenizer = make_tokenizer(prepared.rows, args, training_args)
     set_seed(seed)

@@ -70,24 +70,24 @@ class NliArguments:
     """The encoder and the data."""
 
     base_model: str = key("Hub id or folder of the encoder")
-    base_revision: str | None = key("revision of the encoder", None)
+    base_revision: str | None = key("branch, tag or commit of the encoder on the Hub", None)
     train_data: str = key(
-        "TSV file with the columns premise, hypothesis and label, {lang} standing for the language, or Hub "
-        "id (such data is no parallel text, so the sources of docs/text.md do not apply)",
+        "TSV file with the columns premise, hypothesis and label ({lang} in its name stands for the language), or Hub "
+        "id; such data is not parallel text, so the sources of docs/text.md do not apply",
         "facebook/xnli",
     )
-    train_split: str = key("split of a Hub dataset", "train")
+    train_split: str = key("training split, if train_data is a Hub data set", "train")
     train_lang: str = key("language of training and development", "en")
-    dev_data: str | None = key("by default train_data, or a share of a local file", None)
-    dev_split: str = key("split of a Hub dataset", "validation")
-    dev_share: float = key("premises of a local train_data kept for development", 0.1)
-    test_data: str | None = key("as train_data, which is the default", None)
-    test_split: str = key("split of a Hub dataset", "test")
-    test_langs: list[str] = key("tested languages", list(XNLI_LANGUAGES))
-    dataset_revision: str | None = key("revision of the Hub datasets", None)
+    dev_data: str | None = key("development data; default: train_data, or a share of it if it is a local file", None)
+    dev_split: str = key("development split, if dev_data is a Hub data set", "validation")
+    dev_share: float = key("share of the premises of a local train_data that is kept for development", 0.1)
+    test_data: str | None = key("test data, given like train_data; default: train_data", None)
+    test_split: str = key("test split, if test_data is a Hub data set", "test")
+    test_langs: list[str] = key("languages to test in", list(XNLI_LANGUAGES))
+    dataset_revision: str | None = key("branch, tag or commit of the Hub data sets", None)
     data_name: str = key("name of the data in the results", "xnli")
-    max_length: int = key("tokens of premise and hypothesis (paper: 128)", 128)
-    max_train_rows: int | None = key("use a seeded sample of this many examples", None)
+    max_length: int = key("most tokens of premise and hypothesis together (paper: 128)", 128)
+    max_train_rows: int | None = key("train on a random sample of this many examples (it depends on the seed)", None)
 
     def __post_init__(self):
         if not 0 < self.dev_share < 1:

@@ -72,7 +72,7 @@ def _aligned(text: str, where: str) -> AlignedPair:
     for i, j in sorted(possible):
         if i >= len(source) or j >= len(target):
             sizes = f"{len(source)} source and {len(target)} target words"
-            raise ValueError(f"{where}: link {i}-{j} does not fit {sizes}; positions are counted from 0.")
+            raise ValueError(f"{where}: link {i}-{j} does not fit {sizes}; links are counted from 0.")
     return AlignedPair(source, target, sure, possible)
 
 

@@ -108,7 +108,7 @@ class XlingTrainer(Trainer):
     def diverged(self, step: int, what: str) -> ValueError:
         """The error for a training that diverged."""
         return ValueError(
-            f"step {step}: {what}. Lower learning_rate ({self.args.learning_rate:g}), raise warmup_steps, or resume "
+            f"step {step}: {what}. Lower learning_rate ({self.args.learning_rate:g}), or raise warmup_steps, or resume "
             "from an earlier checkpoint."
         )
 

@@ -219,5 +219,5 @@ def test_empty_sets_have_no_leaks(train, test):
 
 def test_wrong_arguments():
     data = parallel(["a"], ["b"])
-    with pytest.raises(ValueError, match=r"test lacks the column\(s\) \['target'\] among"):
+    with pytest.raises(ValueError, match=r"test lacks columns \['target'\]; rename some of"):
         drop_leaks(data, data.rename_column("target", "vi"))

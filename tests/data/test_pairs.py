@@ -46,7 +46,7 @@ def test_a_data_set_without_such_columns_is_refused():
     with pytest.raises(ValueError, match="a data set is not a list of texts"):
         read_pairs(ZH, columns, PAIR)
     for read in (read_pairs, read_heaps, fit_lexical):
-        with pytest.raises(ValueError, match=r"the splits train, dev: give one of them, such as ds\['dev'\]"):
+        with pytest.raises(ValueError, match=r"the splits train, dev; give one of them, such as ds\['dev'\]"):
             read(DatasetDict(train=columns, dev=columns), None, PAIR)
         with pytest.raises(ValueError, match="load it without streaming=True"):
             read(columns.to_iterable_dataset(), None, PAIR)

@@ -252,7 +252,7 @@ def test_a_plugged_in_segmenter_is_used_saved_by_name_and_asked_for(tmp_path, mo
 
 def test_a_plugged_in_segmenter_that_changes_the_text_is_refused(monkeypatch):
     monkeypatch.setattr("hfxling.data.segment._PLUGGED_IN", {"upper": lambda line: line.upper().split()})
-    with pytest.raises(ValueError, match="'B' is not in the rest of the line, 'b'"):
+    with pytest.raises(ValueError, match="the segmenter gave 'B', which is not in the rest of the line, 'b'"):
         Vocabulary.learn(["b"], "en", segmenter="upper")
 
 

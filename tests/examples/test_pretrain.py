@@ -159,7 +159,7 @@ def test_resuming_with_another_size_is_refused(run, texts, tmp_path):
 
 
 def test_checkpoints_of_an_earlier_run_are_not_run_over(run, texts):
-    with pytest.raises(ValueError, match="has checkpoints: give --resume_from_checkpoint or remove them"):
+    with pytest.raises(ValueError, match="has checkpoints; give --resume_from_checkpoint, or remove them"):
         train(texts, run)
 
 
@@ -275,7 +275,7 @@ def test_pairs_of_the_sample_join_the_languages_that_are_named():
         ({"texts": "nowhere.txt"}, "nowhere.txt: no such text file"),
         ({"texts": None}, "give --texts FILES"),
         ({"parallel": "nowhere.tsv"}, "nowhere.tsv does not exist"),
-        ({"parallel": "sample"}, "parallel='sample': of which languages? Give it as zh-vi=sample"),
+        ({"parallel": "sample"}, "parallel='sample': which languages are these? Write it like zh-vi=sample"),
         ({"parallel": "{lang}.tsv"}, "'{lang}.tsv': {lang} is not one of"),
         ({"texts": "sample", "languages": "xx"}, "language 'xx' is not in the sample corpus"),
         ({"vocab_size": 5000}, "vocab_size=5000 is too large: the text yields only"),
