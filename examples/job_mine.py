@@ -2,7 +2,7 @@
 # requires-python = ">=3.11"
 # dependencies = ["hfxling[train]"]
 # ///
-"""Mine sentence pairs out of two texts of the Hub on a rented machine, and publish them as a data set.
+"""Mine sentence pairs from two texts of the Hub on a rented machine, and publish them as a data set.
 
 hf jobs uv run --flavor cpu-upgrade --secrets HF_TOKEN examples/job_mine.py \
   ORG/NEWS_ZH#text ORG/NEWS_VI#text zh vi you/zh-vi-links you/zh-vi-mined cc-by-4.0

@@ -1,4 +1,4 @@
-"""Word links as a filter of OpusFilter 3 (pip install opusfilter hfxling): pairs whose words fit each other stay.
+"""Word links as a filter for OpusFilter 3 (pip install opusfilter hfxling): it keeps pairs whose words match.
 
 `hfxling fit train.lo train.zh --languages lo zh` writes the links to outputs/fit/model. In OpusFilter's configuration,
 with this file where Python finds it (PYTHONPATH=examples):
@@ -11,8 +11,8 @@ with this file where Python finds it (PYTHONPATH=examples):
           - WordLinksFilter: {links: outputs/fit/model, languages: [lo, zh], threshold: 0}
             module: opusfilter_words
 
-The score is that of `hfxling quality --lexical`, the higher the better; most translations are above 0, and most pairs
-that are none below. A step of type score writes the scores instead, to choose another threshold by.
+The score is that of `hfxling quality --lexical`; higher is better. Most translations are above 0, and most other pairs
+are below. A step of type score writes the scores instead, from which you can choose another threshold.
 """
 
 import math
@@ -23,18 +23,18 @@ from opusfilter import CLEAN_HIGH, FilterABC
 
 import hfxling
 
-CHUNK = 10_000  # pairs that are scored at a time
+CHUNK = 10_000  # pairs scored at a time
 EMPTY = -100.0  # score of a pair with an empty side, as OpusFilter's own WordAlignFilter gives it
 
 
 class WordLinksFilter(FilterABC):
-    """Scores by the word links of a model that `hfxling fit` wrote.
+    """Scores pairs by the word links of a model that `hfxling fit` wrote.
 
     Args:
         links: folder or Hub id of a lexical model.
         languages: codes of the first and the second side.
-        threshold: least score of a pair that is kept.
-        kwargs: what every filter takes, `name` and `workdir`.
+        threshold: lowest score of a pair that is kept.
+        kwargs: arguments of every filter, `name` and `workdir`.
     """
 
     score_direction = CLEAN_HIGH
@@ -75,7 +75,7 @@ class WordLinksFilter(FilterABC):
 
 
 def chunks(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Lists of so many pairs as are scored at a time."""
+    """The pairs in lists of `CHUNK`."""
     pairs = iter(pairs)
     while chunk := list(islice(pairs, CHUNK)):
         yield chunk

@@ -1,4 +1,4 @@
-"""What a reader does who found the model: three translations among the test text, and the words behind one of them.
+"""How to use a model that you found: three translations among the test text, and the words behind one score.
 
 python examples/quickstart.py outputs/quickstart/model
 """
@@ -15,7 +15,7 @@ PAIR = QUERIES[0], "Tài xế không chịu bật đồng hồ tính tiền."
 
 
 def main(folder: str) -> None:
-    """Print the nearest Vietnamese sentence of each query, and what makes the score of a pair."""
+    """Print the nearest Vietnamese sentence for each query, and the words that make the score of a pair."""
     with CORPUS.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         candidates = [row["vi"] for row in rows]
@@ -25,7 +25,7 @@ def main(folder: str) -> None:
         best = int(row.argmax())
         print(f"{query}\n  {float(row[best]):.3f}  {candidates[best]}")
 
-    import hfxling  # so far sentence-transformers was enough
+    import hfxling  # up to here sentence-transformers is enough
 
     print(hfxling.explain(*PAIR, model=folder).table())
 

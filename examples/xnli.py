@@ -1,4 +1,4 @@
-"""Fine-tune an encoder on natural language inference in English and test it in other languages (XNLI).
+"""Fine-tune an encoder on English natural language inference, and test it in other languages (XNLI).
 
 python examples/xnli.py --config examples/configs/xnli/mbert.yaml [--base_model DIR_OR_HUB_ID] [--key value ...]
 
@@ -47,7 +47,7 @@ LABELS = ("entailment", "neutral", "contradiction")  # in the order of facebook/
 COLUMNS = ("premise", "hypothesis", "label")
 # XNLI's languages (Conneau et al. 2018).
 XNLI_LANGUAGES = ("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
-# DAP paper, table 9. It says nothing of warm-up and schedule: the Trainer's linear decay without warm-up.
+# DAP paper, table 9. It does not state warm-up and schedule; here it is the Trainer's linear decay without warm-up.
 TRAINING_DEFAULTS = {
     "output_dir": "outputs/xnli",
     "per_device_train_batch_size": 256,
@@ -105,7 +105,7 @@ class NliArguments:
 
 @dataclass
 class NliData:
-    """Training and development examples of one language, test examples of all."""
+    """Training and development examples in one language, and test examples in all."""
 
     train: Dataset
     dev: Dataset
@@ -113,7 +113,7 @@ class NliData:
 
 
 def load_nli_data(args: NliArguments, seed: int = 0) -> NliData:
-    """Read what the arguments name; a local training file without `dev_data` is divided by premises."""
+    """Read the data that the arguments name; without `dev_data` a local training file is split by premises."""
     revision = args.dataset_revision
     train = load_nli(args.train_data, args.train_lang, split=args.train_split, revision=revision)
     if args.dev_data is None and suffix_of(args.train_data) == ".tsv":
@@ -128,7 +128,7 @@ def load_nli_data(args: NliArguments, seed: int = 0) -> NliData:
 
 
 def split_by_premise(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Dataset]:
-    """Two parts that have no premise in common: every premise comes with a hypothesis of each label."""
+    """Two parts without a common premise, as every premise comes with a hypothesis of each label."""
     premises = dataset["premise"][:]
     distinct = sorted(set(premises))
     if len(distinct) < 2:
@@ -148,15 +148,15 @@ def load_classifier(
 
     Args:
         name: Hub id or folder of the encoder.
-        revision: of it.
-        seed: of the head's first weights.
+        revision: branch, tag or commit of the encoder.
+        seed: seed of the head's initial weights.
 
     Raises:
         FileNotFoundError: no such folder or Hub repository.
-        ValueError: a checkpoint that lacks weights of its encoder or holds NaN, or a tokenizer without padding.
+        ValueError: a checkpoint that lacks weights of its encoder or has NaN, or a tokenizer without padding.
     """
     set_seed(seed)
-    # Quiet, as an untrained head is reported as missing; what else is, is checked below.
+    # Quiet, as the untrained head would be reported as missing; other missing weights are checked below.
     with quiet_loading(), one_line_where_missing(name):
         model, info = AutoModelForSequenceClassification.from_pretrained(
             name,
@@ -164,7 +164,7 @@ def load_classifier(
             trust_remote_code=False,
             output_loading_info=True,
             dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # a head for other labels gives way to a new one
+            ignore_mismatched_sizes=True,  # a head for other labels is replaced by a new one
             id2label=dict(enumerate(LABELS)),
             label2id={label: i for i, label in enumerate(LABELS)},
         )
@@ -184,7 +184,7 @@ def load_classifier(
 
 
 def _draw_empty_pooler(model: PreTrainedModel) -> None:
-    """Draw a pooler of zeros anew: our folders hold one where the encoder had none, and its output says nothing."""
+    """Initialise a pooler of zeros, which our folders have if the encoder had none, as its output is useless."""
     pooler = getattr(model.base_model, "pooler", None)
     dense = getattr(pooler, "dense", None)
     if dense is not None and not dense.weight.any():
@@ -192,7 +192,7 @@ def _draw_empty_pooler(model: PreTrainedModel) -> None:
 
 
 def tokenize(dataset: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:
-    """Token ids of (premise, hypothesis) pairs, the longer one cut first, and labels."""
+    """Token ids of (premise, hypothesis) pairs, of which the longer one is cut first, and labels."""
 
     def encode(batch: dict) -> dict:
         texts = (batch["premise"], batch["hypothesis"])
@@ -222,7 +222,7 @@ def nli_trainer(
 
 
 def fit(trainer: XlingTrainer, checkpoint: str | None = None) -> dict[str, float]:
-    """Train; afterwards the model is the best epoch's. Returns its development accuracy in percent and the steps."""
+    """Train, and load the best epoch's model. Returns its development accuracy in percent and the steps."""
     set_seed(trainer.args.seed)
     reached = trainer.train(resume_from_checkpoint=checkpoint)
     chosen = {"steps": reached.global_step}
@@ -262,7 +262,7 @@ def run(args: NliArguments, training_args: TrainingArguments, data: NliData) -> 
 
     def write(folder: Path) -> None:
         model.save_pretrained(folder, state_dict=state)
-        if tokenizer.is_fast:  # truncation and padding of the last call would be stored as if they were the model's
+        if tokenizer.is_fast:  # truncation and padding of the last call would be saved as the model's own
             tokenizer.backend_tokenizer.no_truncation()
             tokenizer.backend_tokenizer.no_padding()
         tokenizer.save_pretrained(folder)
@@ -271,7 +271,7 @@ def run(args: NliArguments, training_args: TrainingArguments, data: NliData) -> 
 
 
 def summary(results: Sequence[EvalResult]) -> str:
-    """A language a row, the average last."""
+    """A table with a row for each language, and the average last."""
     table = [
         [x.split, x.direction, x.metric.removeprefix("accuracy "), x.n, x.value, interval_told(x.low, x.high)]
         for x in results
@@ -283,18 +283,18 @@ def load_nli(data: str | Path, lang: str, *, split: str = "test", revision: str 
     """Read premises, hypotheses and labels of one language.
 
     Args:
-        data: a TSV file (.gz or not) whose header names premise, hypothesis and label, `{lang}` in its path standing
-            for the language; or a Hub dataset with a configuration per language, as facebook/xnli has.
+        data: a TSV file (.gz or not) whose header names premise, hypothesis and label, where `{lang}` in its path
+            stands for the language; or a Hub data set with a configuration for each language, such as facebook/xnli.
         lang: language code.
-        split: of a Hub dataset; a local file is one split.
-        revision: of a Hub dataset.
+        split: split of a Hub data set; a local file has no splits.
+        revision: branch, tag or commit of a Hub data set.
 
     Returns:
         Columns premise, hypothesis and label, an index into `LABELS`. Hub rows without a gold label are left out.
 
     Raises:
-        FileNotFoundError: no such file or dataset.
-        ValueError: a missing column, an unknown label or an empty text, with file and line.
+        FileNotFoundError: no such file or data set.
+        ValueError: a missing column, an unknown label or an empty text; file and line are named.
     """
     from datasets import Dataset
 
@@ -321,16 +321,16 @@ def nli_results(
     train_lang: str = "en",
     **fields,
 ) -> list[EvalResult]:
-    """Accuracy per language, then the average over them, each with its 95% interval.
+    """Accuracy of each language and then their average, each with its 95% interval.
 
     Args:
         predictions: language -> (N,) indices into `LABELS`.
-        datasets: language -> what they were predicted for, from `load_nli`.
-        train_lang: language the classifier was fine-tuned on; directions read "en->sw".
+        datasets: language -> the examples, from `load_nli`.
+        train_lang: language on which the classifier was fine-tuned; directions are written "en->sw".
         **fields: further `EvalResult` fields: dataset, split, model, model_revision, seed, settings.
 
     Raises:
-        ValueError: predictions of another count than the examples.
+        ValueError: another number of predictions than of examples.
     """
     rows, hits, hashes = [], [], []
     for lang, predicted in predictions.items():
@@ -344,7 +344,7 @@ def nli_results(
     if len(hits) > 1:
         gold = [datasets[lang]["label"][:] for lang in predictions]
         value, (low, high) = macro_average(hits)
-        if all(labels == gold[0] for labels in gold):  # translations: an item is drawn in all its languages
+        if all(labels == gold[0] for labels in gold):  # translations, so an item is drawn in all languages at once
             low, high = mean_interval(np.mean(hits, axis=0))
         settings = {**fields.pop("settings", {}), "languages": list(predictions)}
         about = {"direction": f"{train_lang}->xx", "low": low, "high": high, "revision": content_hash(hashes)}

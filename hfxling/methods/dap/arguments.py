@@ -40,7 +40,7 @@ class DapSettings(EncoderSettings):
 
     max_train_pairs: int | None = key("most training pairs of each language pair (paper: 1,000,000)", 1_000_000)
     mixing: str = key("how often each language is drawn: proportional (to its size) or temperature", "proportional")
-    mixing_temperature: float = key("for --mixing temperature: a language's weight is size ** (1 / this)", 5.0)
+    mixing_temperature: float = key("--mixing temperature weights by size ** (1 / this); 1 is proportional", 5.0)
     bucket: int = key("number of batches sorted by length together, fewer if there is little text; 1: no sorting", 64)
     max_length: int = key("most tokens read of a text (paper: 32); the rest is cut off", 32)
     base_model: str = key("Hub id or folder of the encoder", "google-bert/bert-base-multilingual-cased")
