@@ -63,7 +63,7 @@ def test_development_pairs_are_no_training_pairs_and_the_same_every_time(tmp_pat
         assert not set(kept["source"]) & set(pair.train["source"])
     assert [len(pair.train) for pair in corpus.pairs] == [38 - 2 * len(set(found["vi"]["source"])), 16]
     assert corpus.pairs[1].dropped["kept out"] == 3
-    with pytest.raises(ValueError, match="dev_pairs=20: nothing of th-en is left to train on"):
+    with pytest.raises(ValueError, match="dev_pairs=20: no pair of th-en is left to train on"):
         keep_out(load(args), 20)
 
 
@@ -220,7 +220,7 @@ def test_language_numbers():
 
 
 def test_length_without_room_for_text():
-    with pytest.raises(ValueError, match="max_length=2: 2 of them are special tokens"):
+    with pytest.raises(ValueError, match="max_length=2: 2 of these tokens are special ones"):
         PairCollator(tiny_tokenizer(), 2)
 
 
