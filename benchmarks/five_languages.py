@@ -114,11 +114,11 @@ def even_fusion(links: LexicalModel, dense: Memory, train: Texts) -> Fusion:
         for role in ROLES:
             pools[language, role] = dense(drawn), links.encode(drawn, language, role=role)
     source, target = train
-    folds = []
+    fold = []
     for query, document in ((source, target), (target, source)):
         sides = pools[query, "query"], pools[document, "document"]
-        folds.append((*sides, sides))
-    return replace(fit_fusion(folds, pools, lexical="", languages=(source, target)), weight=0.5)
+        fold.append((*sides, sides))
+    return replace(fit_fusion([fold], pools, lexical="", languages=(source, target)), weight=0.5)
 
 
 def rows_of(ranks: Ranks, label: str, pair: Pair, of_one_pair: Ranks | None = None) -> list[EvalResult]:

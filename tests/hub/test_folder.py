@@ -271,7 +271,7 @@ def test_a_push_without_a_token_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--hub_token any", "hub_token: a command line is no place for it"),
+        ("--hub_token any", "hub_token: do not give tokens on a command line"),
         ("--base_model LOCAL --data_licence mit", "is a local folder, which readers do not have; give --names"),
         ("--base_model org/base --data_licence mit", "the base model 'org/base': no licence is stated"),
         ("--base_model org/base", "the text .*d.*: no licence is stated"),

@@ -150,7 +150,7 @@ def test_both_scores_as_one(lexical, documents, tmp_path):
     keys = [*product(sides, ("query", "document"))]
     vectors = {key: tuple(x.encode(sides[key[0]], *key) for x in (dense, sparse)) for key in keys}
     fold = vectors["zh", "query"], vectors["vi", "document"]
-    fusion = fit_fusion([(*fold, fold)], vectors, lexical=weights_hash(sparse.name), languages=("zh", "vi"))
+    fusion = fit_fusion([[(*fold, fold)]], vectors, lexical=weights_hash(sparse.name), languages=("zh", "vi"))
     fusion.save(tmp_path / "routed")
     files = [write(tmp_path / name, side) for name, side in zip(("zh", "vi"), documents)]
     hfxling.align_documents(*files, lexical=lexical, model=tmp_path / "routed", output=tmp_path / "beads.tsv")

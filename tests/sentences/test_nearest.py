@@ -192,7 +192,7 @@ def test_vectors_without_numbers_are_refused(refusal):
         ("plain", {"languages": ("en", "fr")}, "no text for language fr: give candidates"),
         ("routed", {"languages": ("zh", "th")}, "routed has parts for zh, vi and none for th"),
         ("routed", {"candidates": "{}/empty"}, "no sentence in it"),
-        ("routed", {"candidates": [" "]}, "candidates: no sentence in it"),
+        ("routed", {"candidates": [" "]}, "candidates has no sentence; give at least one"),
         ("plain", {"candidates": "{}/none"}, "is not a file"),
         ("plain", {"candidates": "{}"}, "is a folder; give a text file"),
         ("plain", {"top": 0}, "top=0: give 1 or more"),

@@ -129,7 +129,7 @@ class PairCollator:
     ):
         special = tokenizer.num_special_tokens_to_add()
         if max_length <= special:
-            raise ValueError(f"max_length={max_length}: {special} of these tokens are special ones; give more.")
+            raise ValueError(f"max_length={max_length} leaves no room beside the {special} special tokens; give more.")
         self.tokenizer, self.max_length, self.prompt = tokenizer, max_length, prompt or ""
         self.languages = {language: number for number, language in enumerate(languages)}
 

@@ -220,7 +220,7 @@ def test_language_numbers():
 
 
 def test_length_without_room_for_text():
-    with pytest.raises(ValueError, match="max_length=2: 2 of these tokens are special ones"):
+    with pytest.raises(ValueError, match="max_length=2 leaves no room beside the 2 special tokens"):
         PairCollator(tiny_tokenizer(), 2)
 
 
