@@ -451,10 +451,10 @@ class Fused:
         ways = [tuple(zip(pair, ROLES)) for pair in (languages, languages[::-1])]
         folds = []
         for held, pool in self.folds.values():
-            fold = []
+            both_ways = []
             for query, document in ways:
-                fold.append((held[query], held[document], (pool[query], pool[document])))
-            folds.append(fold)
+                both_ways.append((held[query], held[document], (pool[query], pool[document])))
+            folds.append(both_ways)
         _, pool = next(iter(self.folds.values()))
         self.fusion = fit_fusion(folds, pool, lexical="", languages=languages)
         for fold, (held, pool) in self.folds.items():
