@@ -78,8 +78,10 @@ def verb(function: Verb) -> Verb:
             values[name] = _expanded(values[name])
         inputs = []
         for name, value in values.items():
-            if name not in outputs and not _are_sentences(value, hints.get(name)):
-                inputs.append(value)
+            is_several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL  # *source
+            for one in value if is_several else [value]:
+                if name not in outputs and not _are_sentences(one, hints.get(name)):
+                    inputs.append(one)
         check_outputs({name: (kind, values[name]) for name, kind in outputs.items()}, inputs)
         with ExitStack() as held:
             for name, kind in outputs.items():

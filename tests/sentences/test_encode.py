@@ -138,6 +138,16 @@ def test_mistakes(folder, text, options, message):
     assert [path.name for path in text.parent.iterdir()] == [text.name]
 
 
+def test_no_text_that_is_read_is_written_over(folder, text, tmp_path):
+    texts = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    for path in texts:
+        path.write_text(text.read_text())
+    for output in (texts[::-1], [tmp_path / "c.npy", texts[0]]):
+        with pytest.raises(ValueError, match="is read, too"):
+            hfxling.encode(*texts, model=folder / "plain", output=output)
+    assert [path.read_text() for path in texts] == [text.read_text()] * 2
+
+
 def test_text_and_language_that_are_not_there(folder, text, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.txt: no such file"):
         hfxling.encode(tmp_path / "none.txt", model=folder / "plain")
