@@ -44,7 +44,7 @@ TABLES = [
     ("plain.tsv.xz", PAIRS, ("damaged .xz",)),
     ("zip.tsv", b"PK\x03\x04" + PAIRS, ("zip|control",)),
     ("quote.csv", b'zh,vi\n"a,b\n', ("line 2", "quotes")),
-    ("long.csv", b'zh,vi\na,"' + b"b" * 200_000 + b'"\n', ("line 2", "131,072|131072")),
+    ("long.csv", b'zh,vi\na,"' + b"b" * 1_100_000 + b'"\n', ("line 2", "1000000")),
     ("invisible.tsv", PAIRS + "\u200b\tb\n".encode(), ("line 41", "zero-width|no text")),
     ("broken.jsonl", _jsonl(_ROW, '{"zh": "a"'), ("line 2", "JSON")),
     ("list.jsonl", _jsonl(_ROW, "[1]"), ("line 2", "a list")),
@@ -138,7 +138,7 @@ VECTORS = [
 FILES = [
     ("lexicon", "dictionary", b"word\n", ("line 1", "TAB")),
     ("lexicon", "dictionary", b"\xff\xfe", ("UTF-8",)),
-    ("lexicon", "dictionary", b"", ("no entry",)),
+    ("lexicon", "dictionary", b"", ("no entries",)),
     ("quality", "calibration", b"{}", ("calibration",)),
     ("quality", "calibration", b'{"kind": 3}', ("calibration",)),
     ("quality", "calibration", b"[" * 100_000, ("calibration",)),

@@ -147,7 +147,7 @@ def others_model(folder: Path) -> None:
 STRANGERS = [
     ("bootstrap", {}, others_folder, ("did not write",)),
     ("bootstrap", {"output": "."}, nothing, ("working directory",)),
-    ("bootstrap", {"output": "TEXT"}, nothing, ("is read",)),
+    ("bootstrap", {"output": "TEXT"}, nothing, ("is an input",)),
     ("fit", {}, others_model, ("did not write",)),
     ("demo", {"": "org/a", "space": "out"}, others_folder, ("did not write",)),
     ("demo", {"": "org/a", "space": "."}, nothing, ("working directory",)),

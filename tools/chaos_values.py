@@ -14,7 +14,7 @@ VALUES = [
     (TRAINED, {"output_dir": "FILE"}, ("output_dir", "is a file")),
     (TRAINED, {"output_dir": "FILE/deeper"}, ("output_dir", "not a folder")),
     (TRAINED, {"report_to": "comet_ml"}, ("report_to", "not installed")),
-    (TRAINED, {"report_to": "paper"}, ("report_to", "paper", "none of")),
+    (TRAINED, {"report_to": "paper"}, ("report_to", "paper", "not one of")),
     (TRAINED, {"per_device_train_batch_size": 0}, ("per_device_train_batch_size", "1 or more")),
     (TRAINED, {"per_device_eval_batch_size": -2}, ("per_device_eval_batch_size", "1 or more")),
     (TRAINED, {"gradient_accumulation_steps": 0}, ("gradient_accumulation_steps", "1 or more")),

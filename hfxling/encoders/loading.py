@@ -62,7 +62,7 @@ def load_encoder(
     if lexical is None:
         _check_unused("there is no lexical model", lexical_revision=lexical_revision)
     if source_files or target_files:
-        _check_unused("vectors are read from files", model=model, lexical=lexical, **of_model)
+        _check_unused("vectors come from source_vectors and target_vectors", model=model, lexical=lexical, **of_model)
         return StoredVectors(source_files, target_files)
     if model is None and lexical is None:
         raise ValueError("nothing that encodes: give --model, --lexical or both.")

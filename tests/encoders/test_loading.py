@@ -223,7 +223,7 @@ def test_options_that_nothing_would_heed_are_refused(models):
         load_encoder(encoder, layer=0, query_prompt="query: ")
     with pytest.raises(ValueError, match="leave them out for a loaded model"):
         load_encoder(encoder.model, layer=0)
-    with pytest.raises(ValueError, match=r"^revision: vectors are read from files; leave it out"):
+    with pytest.raises(ValueError, match=r"^revision: vectors come from source_vectors and target_vectors"):
         load_encoder(source_vectors="a.npy", target_vectors="b.npy", revision="v1")
     with pytest.raises(ValueError, match=r"^lexical_revision: there is no lexical model; leave it out"):
         load_encoder("a/model", lexical_revision="v1")
