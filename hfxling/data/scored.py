@@ -67,11 +67,17 @@ def read_qe(folder: str | Path, *, split: str = "test20") -> list[ScoredPairs]:
 
 def read_sts17(folder: str | Path) -> list[ScoredPairs]:
     """SemEval-2017 Task 1: the files `en-tr.tsv`, ...; en-es-wmt, which is long news text, is left out of averages."""
-    columns = ("sentence1", "sentence2")
     sets = []
     for path in _files(folder, ".tsv", "en-tr", "STS17"):
-        about = {"dataset": "STS17", "split": "test", "direction": path.stem, "apart": path.stem.endswith("-wmt")}
-        sets.append(read_scored(path, columns=columns, **about))
+        scored = read_scored(
+            path,
+            columns=("sentence1", "sentence2"),
+            dataset="STS17",
+            split="test",
+            direction=path.stem,
+            apart=path.stem.endswith("-wmt"),
+        )
+        sets.append(scored)
     return sets
 
 

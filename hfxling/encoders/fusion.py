@@ -149,7 +149,7 @@ def fit_fusion(
 
     Returns:
         The fusion with the most even weights among those whose mean reciprocal rank is within one standard error of the
-        largest (Breiman et al. 1984). With 50 pairs the largest is often, by chance, that of one score alone.
+        largest (Breiman et al. 1984). With 50 pairs the largest can be that of one score alone, by chance.
     """
     scores, dense_unpaired, sparse_unpaired = [], [], []  # unpaired: scores of no translations
     for fold in folds:
